@@ -74,6 +74,8 @@ _WHAT = _subject(
 
 _PICKS = """
 <div class="picks" data-testid="picks">
+  <label data-control="study"><select data-pick="model" data-testid="pick-model"
+    aria-label="Model"></select></label>
   <label data-control="study"><select data-pick="study" data-testid="pick-study"
     aria-label="Study"></select></label>
   <label data-control="bits"><select data-pick="bits" data-testid="pick-bits"
@@ -108,6 +110,11 @@ _STATUS = """
 </div>
 """
 
+_CONTINUED = """
+<section class="card continued is-off" data-part="continued" data-panel data-control="continued" data-testid="continued"
+  aria-label="A sentence continued" aria-live="polite"></section>
+"""
+
 _TRY = """
 <section class="card try-card is-off" aria-labelledby="try-title" data-part="try-card" data-panel data-control="try">
   <header class="card-head"><h2 class="card-title" id="try-title">The model on a sentence</h2></header>
@@ -125,6 +132,7 @@ def build(settings: Settings) -> None:
         part(_STATUS, script="lab/lab_page.js", classes="area-told")
         with gr.Column(elem_classes=["story"]):
             main_plots()
+        part(_CONTINUED, classes="area-continued")
         doors()
         part(_TRY, classes="area-try")
 

@@ -116,6 +116,7 @@ class ViewLine(TypedDict):
     fitting: dict[str, str | int | float]  # what is not plain of ``recipe.FITTING``
     equation: Equation | None  # what the method minimises
     draws: list[int]
+    continued: dict[str, Any] | None  # see ``Continuations``
 
 
 class LineChoice(TypedDict):
@@ -452,6 +453,7 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
         "fitting": line.fitting,
         "equation": equation(line),
         "draws": list(line.draws),
+        "continued": None if line.continued is None else line.continued.model_dump(),
     }
 
 

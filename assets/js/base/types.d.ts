@@ -24,7 +24,7 @@ export type Drawing = "surface" | "flat";
 export type Control = "study" | "bits" | "method" | "layer" | "show" | "draw" | "drawing" | "pool" | "quantity" | "steps" | "lambda" | "gamma" | "play" | "compute" | "use" | "download" | "copy" | "share";
 
 /** What a link can only hide. */
-export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "rounding" | "gap" | "theorem" | "inspector" | "try" | "measured" | "numbers";
+export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "continued" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "rounding" | "gap" | "theorem" | "inspector" | "try" | "measured" | "numbers";
 
 /** Quantity with a colour of its own. */
 export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";
@@ -370,6 +370,7 @@ export interface ViewLine {
   fitting: Record<string, string | number>;
   equation: Equation | null;
   draws: number[];
+  continued: Record<string, unknown> | null;
 }
 
 /** min error + λ · penalty, or the error alone where the method has no λ. */
@@ -773,6 +774,7 @@ export interface StudySummary {
   shipped: boolean;
   origin: "shipped" | "run" | "command_line" | "uploaded";
   has_curves: boolean;
+  has_codes: boolean;
   prefix: string;
   model: string;
   layers: number;
@@ -788,6 +790,7 @@ export interface LineSummary {
   group_size: number | null;
   draws: number[];
   lambdas: number;
+  lam: number | null;
 }
 
 /** A study that can't be read, and why. */

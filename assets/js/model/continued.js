@@ -1,0 +1,40 @@
+/**
+ * The strip under the main figures: one prompt as the shown point goes on with it, the baseline and the float model, each
+ * always with its likeliest token. A study keeps these texts; nothing is computed for them.
+ * @module model/continued
+ */
+
+import { html, nothing } from "../base/html.js";
+import { METHODS } from "../base/recipe_contract.js";
+
+/** @import { Point } from "../charts/bind.js" */
+/** @import { View } from "../explorer/state.js" */
+
+/**
+ * What a view's prompt goes on with; null where no text of the shown point is kept.
+ * @param {Pick<View, "line"|"lam_texts">} view
+ * @param {Point} at
+ * @returns {{prompt: string, texts: [name: string, text: string][]}|null}
+ */
+export function continuedAt({ line, lam_texts }, at) {
+  const { continued, baseline } = line;
+  const shown = continued?.points[at.gamma][at.lambda];
+  if (!continued || !shown) return null;
+  return {
+    prompt: continued.prompt,
+    texts: [
+      [`λ = ${lam_texts[at.lambda]}`, shown],
+      [METHODS[baseline]?.title ?? baseline, continued.baseline],
+      ["Float model", continued.float_model],
+    ],
+  };
+}
+
+/**
+ * @param {NonNullable<ReturnType<typeof continuedAt>>} continued
+ * @param {unknown} own the way to a sentence of one's own
+ */
+export const continuedStrip = ({ prompt, texts }, own) => html`<header>
+    <h2 class="card-title">“${prompt} …”</h2>${own || nothing}
+  </header>
+  <dl>${texts.map(([name, text]) => html`<div><dt>${name}</dt><dd>…${text} …</dd></div>`)}</dl>`;
