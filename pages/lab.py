@@ -28,9 +28,8 @@ _EQUATION = f"""
 def _subject(model: str, bits: str, grid: str) -> str:
     """Return the page's subject in words; ``model`` and ``grid`` begin with a comma, or are empty."""
     return (
-        f"The weights <i>W</i> of a language model{model} are rounded to {bits} bits: <i>Ŵ</i>{grid}. "
-        "<b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>; "
-        "<i>λ</i> says how strongly."
+        f"<b>SARQC</b> rounds the weights <i>W</i> of a language model{model} to {bits} bits{grid} and keeps the "
+        "result, <i>Ŵ</i>, near <i>W</i>: <i>λ</i> says how strongly."
     )
 
 

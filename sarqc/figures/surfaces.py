@@ -8,7 +8,6 @@ import numpy as np
 
 from sarqc.figures.drawing import (
     PAPER,
-    SHADES,
     SLIM_BAR,
     BoundArray,
     Figure,
@@ -25,6 +24,8 @@ from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice, once_a_line
 from sarqc.study.paired import mean_over_draws
 
+# From blue to yellow like Cividis; its dark end could not be told from a dark page, and what drifts little is there.
+SIZES = [[0, "rgb(72,122,184)"], [0.5, "rgb(158,172,142)"], [1, "rgb(255,233,69)"]]
 BOTH_SIGNS = [[0, "var(--drift)"], [0.5, "var(--line)"], [1, "var(--recon)"]]
 # Of notebooks; pages have a camera of their own (assets/js/charts/surface/projection.js).
 CAMERA: dict[str, dict[str, float]] = {
@@ -178,7 +179,7 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
     for side, (x0, x1) in enumerate(_sides(facts, 0.06 if flat else 0.0)):
         trace: Part = {
             "z": [],
-            "colorscale": BOTH_SIGNS if pooling.signed else SHADES,
+            "colorscale": BOTH_SIGNS if pooling.signed else SIZES,
             "showscale": False,
             **_places(facts, layer, array, pooling),
             "hovertemplate": f"{quantity} %{{z:.3r}}<br>{_WHERE[pooling.by_saliency]}<extra></extra>",
@@ -247,7 +248,7 @@ def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Me
     most = arrays[pooling.array]["scale"] / highest
     power = 10.0 ** math.floor(math.log10(most))
     times = float(f"{max(step for step in (1, 2, 5) if step * power <= most * (1 + 1e-9)) * power:g}")
-    words = "mean" if times == 1 else f"mean × {times:g}"
+    words = "channel mean" if times == 1 else f"channel mean × {times:g}"
     return {"times": times, "words": words, "of": []}
 
 

@@ -35,6 +35,6 @@ export function continuedAt({ line, lam_texts }, at) {
  * @param {unknown} own the way to a sentence of one's own
  */
 export const continuedStrip = ({ prompt, texts }, own) => html`<header>
-    <h2 class="card-title">“${prompt} …”</h2>${own || nothing}
+    <p>“${prompt} …”</p>${own || nothing}
   </header>
   <dl>${texts.map(([name, text]) => html`<div><dt>${name}</dt><dd>…${text} …</dd></div>`)}</dl>`;

@@ -47,6 +47,7 @@ export function tryPart(recipeAt, elsewhere) {
       card?.classList.toggle("is-off", kept === null);
       const continued = continuedAt(view, at);
       strip?.classList.toggle("is-off", continued === null);
+      explorer.root.classList.toggle("has-continued", continued !== null);
       const further = kept ? null : elsewhere();
       const own = kept
         ? html`<button type="button" class="quiet" data-testid="own-sentence" @click=${() => open(card)}>Try your own sentence</button>`

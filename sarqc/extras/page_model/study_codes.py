@@ -74,7 +74,7 @@ def _is_stored(study: Study, line: Line, at: tuple[int, int]) -> bool:
 
 
 def _keep(study: Study, line: Line, at: tuple[int, int], settings: Settings) -> str:
-    recipe = recipe_at(study, line, at)
+    recipe = _recipe_of(study, line, at)
     second, lam = _gamma_and_lam(line, at)
     where = f"study {study.id}, {line.label}, {line.bits} bits" + ("" if lam is None else f", λ {lam:g}")
     with TemporaryDirectory() as name:
@@ -85,7 +85,7 @@ def _keep(study: Study, line: Line, at: tuple[int, int], settings: Settings) -> 
         if made is None:
             raise Refused("codes alone do not make its model", where, "Name another line.")
         if study.recipe is None:  # a run's own study has its curve on the inputs of its own λ
-            compare_errors(study, line, at, run, where)
+            _compare(study, line, at, run, where)
         file = made["points"][0]["file"]
         (study.folder / FOLDER).mkdir(exist_ok=True)
         shutil.copyfile(run.folder / FOLDER / file["name"], study.folder / FOLDER / file["name"])
@@ -95,12 +95,7 @@ def _keep(study: Study, line: Line, at: tuple[int, int], settings: Settings) -> 
     return f"{where}: {file['bytes']} bytes"
 
 
-def recipe_at(study: Study, line: Line, at: tuple[int, int]) -> Recipe:
-    """Return the run that solves a point of a line on its first draw, and measures nothing.
-
-    Raises:
-        Refused: If no run can be made of the line.
-    """
+def _recipe_of(study: Study, line: Line, at: tuple[int, int]) -> Recipe:
     result = as_recipe(study, line)
     if result["recipe"] is None:
         raise Refused("; ".join(result["left"]), f"study {study.id}", "Name another line.")
@@ -113,8 +108,7 @@ def recipe_at(study: Study, line: Line, at: tuple[int, int]) -> Recipe:
     return Recipe.parse(document)
 
 
-def compare_errors(study: Study, line: Line, at: tuple[int, int], run: Study, where: str) -> None:
-    """Compare the errors of a run with a study's; refuses where they differ."""
+def _compare(study: Study, line: Line, at: tuple[int, int], run: Study, where: str) -> None:
     ours, theirs = run.read(run.lines[0], "recon"), study.read(line, "recon")  # (D, L, G, M)
     if ours is None or theirs is None:
         return

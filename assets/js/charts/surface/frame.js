@@ -188,10 +188,11 @@ export function paintCurtainEdges(stage, x) {
  * @param {Stage} stage
  * @param {string[]} names of the part on the side of low columns, and of the other
  * @param {number|null} x of the curtain
- * @param {[boolean, boolean]} isSeen whether each part has cells
+ * @param {[boolean, boolean]} isSeen whether there are cells before the curtain, and behind it
+ * @param {number} before the part that is drawn before it
  * @returns {Line[]} where they stand
  */
-export function paintParts(stage, names, x, isSeen) {
+export function paintParts(stage, names, x, isSeen, before) {
   const { sink, projection, box, look, size, width } = stage;
   const { farY } = endsOf(stage);
   const [left, top] = seen(projection, [x ?? 0, farY, (x === null ? 1 : CURTAIN_RISE) * box.height]);
@@ -200,7 +201,8 @@ export function paintParts(stage, names, x, isSeen) {
   /** @type {Line[]} */
   const lines = [];
   names.forEach((name, part) => {
-    if (x !== null && !isSeen[part]) return;
+    const side = Math.abs(part - before);
+    if (x !== null && !isSeen[side]) return;
     const isShown = part === names.length - 1;
     /** @type {Type} */
     const type = {
@@ -210,7 +212,7 @@ export function paintParts(stage, names, x, isSeen) {
       halo: look.surface,
     };
     const wide = sink.widthOf(name, type);
-    const isOnLeft = (part === 0) !== isTurned;
+    const isOnLeft = (side === 0) !== isTurned;
     const wanted = x === null ? left - wide / 2 : isOnLeft ? left - 0.7 * size - wide : left + 0.7 * size;
     const start = Math.max(2, Math.min(width - wide - 2, wanted));
     sink.text(start, middle, name, type);
