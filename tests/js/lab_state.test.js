@@ -50,7 +50,7 @@ const explored = [
   { type: "pictured" },
   { type: "drawn" },
 ].reduce(Explorer.reduce, Explorer.initial());
-const point = { method: "sarqc-gbs", bits: 2, draws: [0], lambdas: 1, lam: 0.1 };
+const summary = { method: "sarqc-gbs", bits: 2, draws: [0], lambdas: 1, lam: 0.1 };
 const study = (id, more = {}) => ({
   id,
   title: id.toUpperCase(),
@@ -58,7 +58,7 @@ const study = (id, more = {}) => ({
   origin: "shipped",
   shipped: true,
   created: "2026-05-05T10:20:30+00:00",
-  lines: [point],
+  lines: [summary],
   layers: 2,
   ...more,
 });
@@ -165,12 +165,12 @@ test("the lists of a line", () => {
 });
 
 test("a model opens its fullest study, and its studies are named by what is in them, one's own runs by λ", () => {
-  const many = { ...point, draws: [0, 1, 2], lambdas: 10 };
+  const many = { ...summary, draws: [0, 1, 2], lambdas: 10 };
   const own = { origin: "run", shipped: false };
   const studies = [
-    study("foreign", { origin: "uploaded", shipped: false, title: "" }),
-    study("late", { ...own, lines: [{ ...point, lam: 0.3 }] }),
-    study("early", { ...own, lines: [{ ...point, lam: 0.05 }] }),
+    study("foreign", { origin: "uploaded", shipped: false, title: "", lines: [{ ...summary, lam: null }] }),
+    study("late", { ...own, lines: [{ ...summary, lam: 0.3 }] }),
+    study("early", { ...own, lines: [{ ...summary, lam: 0.05 }] }),
     study("few", { title: "Toy: ten methods" }),
     study("other", { model: "m", title: "m, a curve" }),
     study("full", { model: "m", title: "m: λ and γ", lines: [many] }),

@@ -331,13 +331,16 @@ function figure(heights, { rows = 5, columns = 8, means } = {}) {
   };
 }
 
-function drawing(made) {
+/** A drawing; its curtain has a way of its own first where that is asked for. */
+function drawing(made, { sweeps = false } = {}) {
   const [card, place] = [document.createElement("section"), document.createElement("div")];
   card.append(place);
   document.body.append(card);
   frames = [];
   const surface = new SurfaceDrawing(place, card, "lab-surfaces");
+  still.now = !sweeps;
   surface.draw(made, SIZE, LOOK);
+  still.now = false;
   return { surface, card, place, slider: card.querySelector("input[type=range]") };
 }
 
@@ -370,6 +373,46 @@ test("the curtain stands in the middle and parts the smallest λ from the shown 
     const { text, counts } = faces(surface);
     assert.deepEqual(counts, [2 * 4 * 7]);
     assert.ok(!text.includes(name), "a part without cells has no name");
+  }
+});
+
+test("on arrival the curtain goes from all at the smallest λ to the middle, until somebody takes it or moves λ", () => {
+  const made = figure([0.2, 0.9]);
+  const run = (now) => {
+    for (const call of frames.splice(0)) call(now);
+  };
+  const { surface } = drawing(made, { sweeps: true });
+  assert.equal(surface.share, 1);
+  const start = performance.now();
+  run(start + 100);
+  const early = surface.share;
+  assert.ok(early < 1 && early > 0.5);
+  while (frames.length) run(start + 5000);
+  assert.equal(surface.share, 0.5);
+  for (const stop of [
+    ({ card }) => card.dispatchEvent(new window.Event("pointerdown")),
+    (one) => one.surface.draw(figure([0.2, 0.5]), SIZE, LOOK, true),
+  ]) {
+    const other = drawing(made, { sweeps: true });
+    stop(other);
+    assert.equal(other.surface.share, 0.5);
+    while (frames.length) run(performance.now() + 300);
+    assert.equal(other.surface.share, 0.5);
+  }
+  surface.draw(made, SIZE, LOOK);
+  assert.equal(surface.share, 0.5); // once
+});
+
+test("the smallest λ is shown on the half of the inputs where it changes most from one to the next", () => {
+  for (const [column, before] of [
+    [1, 0],
+    [6, 1],
+  ]) {
+    const made = figure([0.2, 0.9]);
+    for (const line of made.data[0].z) line[column] = 0.7;
+    const { surface } = drawing(made);
+    assert.equal(surface.before, before);
+    assert.deepEqual([surface.partAt(0), surface.partAt(7)], before ? [1, 0] : [0, 1]);
   }
 });
 

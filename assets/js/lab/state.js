@@ -287,8 +287,8 @@ function studyLists(studies, shown = "", isLocked) {
       title: "Your runs",
       options: further
         .filter((study) => !study.shipped)
-        .map(runOption)
-        .sort(byText),
+        .sort(byLam)
+        .map(runOption),
     },
   ].filter(({ options }) => options.length);
   return [
@@ -373,8 +373,8 @@ const fullest = (studies) => studies.reduce((best, study) => (points(study) > po
 /** @param {Study} study */
 const points = ({ lines }) => Math.max(0, ...lines.map(({ draws, lambdas }) => draws.length * lambdas));
 
-/** @param {Option} one @param {Option} other */
-const byText = ([, one], [, other]) => one.localeCompare(other, "en", { numeric: true });
+/** @param {Study} one @param {Study} other */
+const byLam = ({ lines: [one] }, { lines: [other] }) => (one?.lam ?? -1) - (other?.lam ?? -1);
 
 /**
  * A study without the name of its model, which another list has, and with where it comes from, when that is not this

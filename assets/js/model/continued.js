@@ -11,21 +11,22 @@ import { METHODS } from "../base/recipe_contract.js";
 /** @import { View } from "../explorer/state.js" */
 
 /**
- * What a view's prompt goes on with; null where no text of the shown point is kept.
+ * What a line's prompt goes on with; null where no texts of the line are kept.
  * @param {Pick<View, "line"|"lam_texts">} view
  * @param {Point} at
  * @returns {{prompt: string, texts: [name: string, text: string][]}|null}
  */
 export function continuedAt({ line, lam_texts }, at) {
   const { continued, baseline } = line;
-  const shown = continued?.points[at.gamma][at.lambda];
-  if (!continued || !shown) return null;
+  if (!continued) return null;
+  const goesOn = (/** @type {string} */ text) => `…${text} …`;
+  const shown = continued.points[at.gamma][at.lambda];
   return {
     prompt: continued.prompt,
     texts: [
-      [`λ = ${lam_texts[at.lambda]}`, shown],
-      [METHODS[baseline]?.title ?? baseline, continued.baseline],
-      ["Float model", continued.float_model],
+      [`λ = ${lam_texts[at.lambda]}`, shown ? goesOn(shown) : "Not computed at this γ"],
+      [METHODS[baseline]?.title ?? baseline, goesOn(continued.baseline)],
+      ["Float model", goesOn(continued.float_model)],
     ],
   };
 }
@@ -37,4 +38,4 @@ export function continuedAt({ line, lam_texts }, at) {
 export const continuedStrip = ({ prompt, texts }, own) => html`<header>
     <p>“${prompt} …”</p>${own || nothing}
   </header>
-  <dl>${texts.map(([name, text]) => html`<div><dt>${name}</dt><dd>…${text} …</dd></div>`)}</dl>`;
+  <dl>${texts.map(([name, text]) => html`<div><dt>${name}</dt><dd title=${text}>${text}</dd></div>`)}</dl>`;

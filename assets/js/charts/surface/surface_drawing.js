@@ -125,7 +125,7 @@ export class SurfaceDrawing {
 
   /** Draws the curtain once from all at the smallest λ to the middle, where that is seen and disturbs nobody. */
   sweep() {
-    const isSeen = this.place.getBoundingClientRect().top < innerHeight;
+    const isSeen = this.place.getBoundingClientRect().top < window.innerHeight;
     if (this.fields.length < 2 || isStill() || !isSeen || link.lecture || link.embed) return;
     const start = 1 - this.before;
     this.share = start;
