@@ -455,7 +455,6 @@ export interface Figure {
   title?: string;
   subtitle?: string;
   aria?: string;
-  means?: Means;
   radius?: Radius;
 }
 
@@ -471,13 +470,6 @@ export interface BoundArray {
   lambda?: number;
   path: string;
   array: string;
-}
-
-/** Matrices whose means over rows and over columns a page draws beside a surface, so many times as high, and the words for that; `of` is filled by bindings. */
-export interface Means {
-  times: number;
-  words: string;
-  of: unknown[];
 }
 
 /** What the page's line R chooses among: drift, error and name of each point, and the text of the error. */

@@ -10,10 +10,8 @@
 
 import { number } from "../../base/format.js";
 import { ticks } from "../chart.js";
-import { placeOf } from "./field.js";
 
 /** @typedef {Record<"ink"|"ink2"|"ink3"|"line"|"accent"|"drift"|"surface"|"ground", string>} Look colours of the page */
-/** @typedef {{columns: Float32Array, rows: Float32Array}} Means of each input and each output channel, as values of the height axis */
 /**
  * @typedef {object} Stage what the drawing of the frame needs
  * @property {Sink} sink
@@ -79,54 +77,6 @@ export function paintWalls(stage) {
     const text = value ? number(value, decimals) : "0";
     sink.text(left - 0.5 * size, at, text, { color: look.ink2, size: SMALL * size, align: "end" });
   }
-}
-
-/**
- * The mean of each channel as a line on a wall.
- * @param {Stage} stage
- * @param {Means[]} means at the smallest and at the shown λ
- */
-export function paintMeans(stage, means) {
-  const { sink, projection, box, look } = stage;
-  const { farX, farY } = endsOf(stage);
-  means.forEach(({ columns, rows }, part) => {
-    const isShown = part === means.length - 1;
-    const stroke = { color: isShown ? look.drift : look.ink3, width: isShown ? 1.75 : 1.5 };
-    /** @type {number[]} */
-    const across = [];
-    columns.forEach((value, at) => {
-      across.push(placeOf(at, columns.length, box.width), farY, heightOf(stage, value));
-    });
-    /** @type {number[]} */
-    const along = [];
-    rows.forEach((value, at) => {
-      along.push(farX, placeOf(at, rows.length, box.depth), heightOf(stage, value));
-    });
-    sink.line(seen(projection, across), stroke);
-    sink.line(seen(projection, along), stroke);
-  });
-}
-
-/**
- * What the lines on the walls are, at their right end.
- * @param {Stage} stage
- * @param {Means[]} means
- * @param {string} words
- */
-export function paintMeansName(stage, means, words) {
-  const { sink, projection, look, size } = stage;
-  const { nearX, nearY, farX, farY } = endsOf(stage);
-  const isRight = projection.left(nearX, farY) > projection.left(farX, nearY);
-  const [x, y] = isRight ? [nearX, farY] : [farX, nearY]; // the right end of the walls
-  const isFirst = isRight ? nearX < 0 : nearY < 0;
-  const ends = means.map(({ columns, rows }) => (isRight ? columns : rows).at(isFirst ? 0 : -1) ?? 0);
-  const [left, top] = seen(projection, [x, y, heightOf(stage, Math.max(...ends))]);
-  sink.text(left - 0.4 * size, top - 1.1 * size, words, {
-    color: look.drift,
-    size: SMALL * size,
-    align: "end",
-    halo: look.surface,
-  });
 }
 
 /**

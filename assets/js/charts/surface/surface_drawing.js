@@ -4,10 +4,10 @@
  * @module surface/surface_drawing
  */
 
-/** @import { Annotation, Layout, Matrix, SceneLayout, Trace } from "../figure.d.ts" */
+/** @import { Annotation, Layout, SceneLayout, Trace } from "../figure.d.ts" */
 /** @import { Stops } from "../color_scale.js" */
 /** @import { Scale } from "./field.js" */
-/** @import { Look, Means, Stage } from "./frame.js" */
+/** @import { Look, Stage } from "./frame.js" */
 /** @import { Area, Box, Camera } from "./projection.js" */
 /** @import { Sink } from "./sinks.js" */
 
@@ -23,8 +23,6 @@ import {
   curtainCorners,
   endsOf,
   paintCurtainEdges,
-  paintMeans,
-  paintMeansName,
   paintNames,
   paintParts,
   paintPeaks,
@@ -47,7 +45,7 @@ const SWEEP_MS = 1600; // of the curtain on arrival
 const NARROW = 420; // pixels of a picture that has no room for labels of peaks
 const MARGIN = { left: 3.6, right: 2.4, top: 2.2, bottom: 2.4 }; // sizes of type
 
-/** A figure at a point. @typedef {{data: Trace[], layout: Layout, means?: {words: string, times: number, of: Matrix[]}}} Made */
+/** A figure at a point. @typedef {{data: Trace[], layout: Layout}} Made */
 
 export class SurfaceDrawing {
   /**
@@ -76,8 +74,6 @@ export class SurfaceDrawing {
     this.height = 0;
     /** @type {Field[]} at the smallest λ and at the shown one, or of a lone λ */
     this.fields = [];
-    /** @type {Means[]} */
-    this.means = [];
     this.morph = new Morph(new Float32Array(0));
     this.table = new Uint32Array(0);
     this.colours = ""; // of which the table was made
@@ -147,40 +143,35 @@ export class SurfaceDrawing {
    * @param {Made} made
    * @returns {boolean} whether what is drawn can go there: it has as many of each
    */
-  take({ data, means }) {
-    const grids = [...data.map(({ z = [] }) => z), ...(means?.of ?? [])];
+  take({ data }) {
+    const grids = data.map(({ z = [] }) => z);
     const sizes = grids.map((z) => [z.length, z[0]?.length ?? 0]);
-    const counts = sizes.map(([rows, columns], at) => (at < data.length ? rows * columns : rows + columns));
+    const counts = sizes.map(([rows, columns]) => rows * columns);
     const total = counts.reduce((sum, count) => sum + count, 0);
     const isSame =
       total === this.morph.values.length &&
       data.length === this.fields.length &&
       this.fields.every(({ rows, columns }, at) => rows === sizes[at][0] && columns === sizes[at][1]);
-    if (!isSame) this.prepare(sizes, counts, data.length);
+    if (!isSame) this.prepare(sizes, counts);
     let start = 0;
     grids.forEach((z, at) => {
-      const target = this.morph.to.subarray(start, start + counts[at]);
-      if (at < data.length) copyValues(z, target);
-      else copyMeans(z, target, means?.times ?? 1);
+      copyValues(z, this.morph.to.subarray(start, start + counts[at]));
       start += counts[at];
     });
     return isSame;
   }
 
   /**
-   * Makes room for fields and means of other sizes, all in one list, so that they move as one.
+   * Makes room for fields of other sizes, all in one list, so that they move as one.
    * @param {number[][]} sizes rows and columns of each
    * @param {number[]} counts of values of each
-   * @param {number} fields how many of them are fields
    */
-  prepare(sizes, counts, fields) {
+  prepare(sizes, counts) {
     const values = new Float32Array(counts.reduce((sum, count) => sum + count, 0));
-    [this.fields, this.means] = [[], []];
+    this.fields = [];
     let start = 0;
     sizes.forEach(([rows, columns], at) => {
-      const own = values.subarray(start, start + counts[at]);
-      if (at < fields) this.fields.push(new Field(rows, columns, own));
-      else this.means.push({ columns: own.subarray(0, columns), rows: own.subarray(columns) });
+      this.fields.push(new Field(rows, columns, values.subarray(start, start + counts[at])));
       start += counts[at];
     });
     this.morph = new Morph(values);
@@ -285,7 +276,7 @@ export class SurfaceDrawing {
    * @param {Sink} sink
    */
   paintOn(sink) {
-    const { made, look, fields, means, scale, size, width, height, cut } = this;
+    const { made, look, fields, scale, size, width, height, cut } = this;
     if (!made || !look) return;
     const { inner, outer, area } = this.boxes;
     const projection = new Projection(this.camera, outer, area);
@@ -293,7 +284,6 @@ export class SurfaceDrawing {
     const stage = { sink, projection, box: outer, scale, look, size, width, height };
     this.stage = stage;
     paintWalls(stage);
-    paintMeans(stage, means);
     const last = fields[0].columns - 1;
     const shift = (outer.width - inner.width) / 2;
     const stretches =
@@ -315,7 +305,6 @@ export class SurfaceDrawing {
     });
     sink.facesEnd();
     if (x !== null) paintCurtainEdges(stage, x);
-    if (means.length && made.means) paintMeansName(stage, means, made.means.words);
     paintNames(stage, { inputs: this.scene.xaxis?.title?.text ?? "", outputs: this.scene.yaxis?.title?.text ?? "" });
     const names = (made.layout.annotations ?? []).map(({ text }) => String(text ?? ""));
     const lines = paintParts(stage, names, x, [cut !== 0, cut !== last], this.before);
@@ -463,22 +452,4 @@ function isWildBehind([{ z = [] }, other]) {
     for (let column = 1; column < line.length; column += 1)
       difference += (2 * column < line.length ? -1 : 1) * Math.abs((line[column] ?? 0) - (line[column - 1] ?? 0));
   return other !== undefined && difference > 0;
-}
-
-/**
- * The scaled mean of each column and of each row of a matrix.
- * @param {Matrix} z
- * @param {Float32Array} target columns, then rows
- * @param {number} times
- */
-function copyMeans(z, target, times) {
-  const columns = z[0]?.length ?? 0;
-  target.fill(0);
-  z.forEach((line, row) => {
-    for (let column = 0; column < columns; column += 1) {
-      const value = (line[column] ?? 0) * times;
-      target[column] += value / z.length;
-      target[columns + row] += value / columns;
-    }
-  });
 }
