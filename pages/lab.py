@@ -28,7 +28,7 @@ _EQUATION = f"""
 def _subject(model: str, bits: str, grid: str) -> str:
     """Return the page's subject in words; ``model`` and ``grid`` begin with a comma, or are empty."""
     return (
-        f"<b>SARQC</b> rounds the weights <i>W</i> of a language model{model} to {bits} bits{grid} and keeps the "
+        f"<b>SARQC</b> rounds the weights <i>W</i> of a language model{model} to {bits} bits{grid}, and keeps the "
         "result, <i>Ŵ</i>, near <i>W</i>: <i>λ</i> says how strongly."
     )
 
@@ -81,8 +81,6 @@ _PICKS = """
     aria-label="Bits"></select></label>
   <label data-control="method"><select data-pick="method" data-testid="pick-method"
     aria-label="Method"></select></label>
-  <label data-control="method" hidden><select data-pick="fitting" data-testid="pick-fitting"
-    aria-label="How the grid is fitted"></select></label>
   <label data-control="layer" hidden><select data-pick="block" data-testid="pick-block"
     aria-label="Block"></select></label>
   <label data-control="layer"><select data-pick="layer" data-testid="pick-layer"

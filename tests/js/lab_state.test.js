@@ -34,11 +34,7 @@ const view = {
   draw: null,
   draws: [0, 1],
   default: { method: "sarqc-gbs", bits: 2 },
-  choices: [line, { ...line, name: "gptq", title: "GPTQ", method: "gptq" }, { ...line, bits: 3 }].map((choice) => ({
-    ...choice,
-    solver: choice.name,
-    fitting: "",
-  })),
+  choices: [line, { ...line, name: "gptq", title: "GPTQ", method: "gptq" }, { ...line, bits: 3 }],
   lams: [0, 0.1],
   gammas: [0.5],
   second: { name: "gamma", sign: "γ" },
@@ -112,35 +108,9 @@ test("what a choice fetches", () => {
   assert.deepEqual(Lab.fetchedFor(Explorer.initial(), "study", "b"), { load: { study: "b" } });
 });
 
-test("how the grid is fitted is chosen apart from the method", () => {
-  const solver = (name, fitting, more = {}) => ({ ...line, name, solver: name.split("+")[0], fitting, ...more });
-  const choices = [
-    solver("a", ""),
-    solver("a+s", "searched range"),
-    solver("b", ""),
-    solver("c", "searched range"),
-    solver("a+o", "activation order", { bits: 3 }),
-  ];
-  const at = (name) => ({ ...explored, view: { ...view, line: { ...line, name }, choices } });
-  const lists = (name) =>
-    Object.fromEntries(Lab.picks({ ...open, explored: at(name) }).map((list) => [list.name, list]));
-  assert.deepEqual(each(lists("a+s").method.groups[0].options, 0), ["a", "b", "c"]);
-  assert.deepEqual(lists("a+s").fitting.groups[0].options, [
-    ["", "min–max grid"],
-    ["searched range", "searched range"],
-  ]);
-  assert.deepEqual([lists("a+s").method.value, lists("a+s").fitting.value], ["a", "searched range"]);
-  assert.deepEqual(lists("b").fitting.groups, []);
-  const chosen = (name, list, text) => Lab.fetchedFor(at(name), list, text).load.method;
-  assert.equal(chosen("a", "fitting", "searched range"), "a+s");
-  assert.equal(chosen("a+s", "fitting", ""), "a");
-  assert.equal(chosen("a+s", "method", "c"), "c"); // the grid stays where it can
-  assert.equal(chosen("a+s", "method", "b"), "b");
-});
-
 test("the lists of a line", () => {
   const lists = Object.fromEntries(Lab.picks(open).map((list) => [list.name, list]));
-  assert.equal(Object.keys(lists).join(), "model,study,bits,method,fitting,block,layer,draw,quantity");
+  assert.equal(Object.keys(lists).join(), "model,study,bits,method,block,layer,draw,quantity");
   assert.deepEqual(lists.model.groups[0].options, [["toy", "toy"]]);
   assert.deepEqual(lists.study.groups[0].options, [
     ["toy", "TOY"],
@@ -154,7 +124,7 @@ test("the lists of a line", () => {
     ["sarqc-gbs", "SARQC"],
     ["gptq", "GPTQ"],
   ]);
-  const twin = { ...view.choices[1], name: "gptq-b", solver: "gptq-b", method: "gptq-b" };
+  const twin = { ...view.choices[1], name: "gptq-b", method: "gptq-b" };
   const doubled = { ...explored, view: { ...view, choices: [...view.choices, twin] } };
   const methods = Lab.picks({ ...open, explored: doubled }).find(({ name }) => name === "method").groups[0].options;
   assert.deepEqual(each(methods, 1), ["SARQC", "GPTQ · gptq", "GPTQ · gptq-b"]); // of one title each has its name too

@@ -401,14 +401,12 @@ export interface LineKey {
   bits: number;
 }
 
-/** A line that can be chosen: `solver` is its name without the grid's fitting, `fitting` that in words. */
+/** A line that can be chosen. */
 export interface LineChoice {
   name: string;
   method: string;
   title: string;
   bits: number;
-  solver: string;
-  fitting: string;
 }
 
 /** What the axis “gamma” holds: a field of the recipe, and its sign. */

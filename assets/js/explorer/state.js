@@ -38,7 +38,7 @@ import { withoutBand } from "./band.js";
  * @property {number|null} draw null for the mean over all
  * @property {number[]} draws
  * @property {{method: string, bits: number}} default
- * @property {{name: string, method: string, title: string, bits: number, solver: string, fitting: string}[]} choices
+ * @property {{name: string, method: string, title: string, bits: number}[]} choices
  * @property {number[]} lams
  * @property {(number|null)[]} gammas of γ, or of what `second` names in its place
  * @property {SecondAxis} second

@@ -18,7 +18,7 @@ import { recipeFor } from "./preview_recipe.js";
 /** @import { Overlay, View, Wanted } from "../explorer/state.js" */
 
 /** @type {Object<string, string>} lists that are locked by another's name */
-const LOCKED_AS = { block: "layer", fitting: "method", model: "study" };
+const LOCKED_AS = { block: "layer", model: "study" };
 
 /** @typedef {import("../explorer/state.js").State} ExplorerState */
 /**
@@ -207,9 +207,6 @@ export function opening({ studies, first }, wanted) {
  */
 export function fetchedFor(explored, list, text) {
   const { view } = explored;
-  if (view && (list === "method" || list === "fitting")) {
-    return { load: { ...carriedOn({ ...explored, view }), method: lineWith(view, list, text) } };
-  }
   const name = { block: "layer", model: "study" }[list] ?? list; // a block leads to its first layer
   const value = /** @type {Object<string, {read: (text: string) => any}>} */ (LAB_VIEW)[name].read(text);
   if (!view) return name === "study" ? { load: { study: value } } : null;
@@ -223,24 +220,6 @@ export function fetchedFor(explored, list, text) {
   // The method is kept when the width changes, if the study has it there.
   const has = view.choices.some((line) => line.name === wanted.method && line.bits === wanted.bits);
   return { load: name === "bits" && !has ? { ...wanted, method: undefined } : wanted };
-}
-
-/** The shown line among those that can be chosen. @param {View} view */
-const shownChoice = ({ line, choices }) =>
-  choices.find(({ name, bits }) => name === line.name && bits === line.bits) ?? { solver: line.name, fitting: "" };
-
-/**
- * The line of another solver, on the shown grid where it has that, or of the shown solver on another grid.
- * @param {View} view
- * @param {"method"|"fitting"} list
- * @param {string} text a solver, or a fitting
- */
-function lineWith(view, list, text) {
-  const shown = shownChoice(view);
-  const solver = list === "method" ? text : shown.solver;
-  const fitting = list === "fitting" ? text : shown.fitting;
-  const lines = view.choices.filter((line) => line.bits === view.line.bits && line.solver === solver);
-  return (lines.find((line) => line.fitting === fitting) ?? lines[0])?.name;
 }
 
 /**
@@ -325,9 +304,6 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
   const { line } = view;
   const widths = [...new Set(view.choices.map(({ bits }) => bits))].sort((a, b) => a - b);
   const lines = view.choices.filter(({ bits }) => bits === line.bits);
-  const shown = shownChoice(view);
-  const solvers = lines.filter(({ solver }, index) => lines.findIndex((one) => one.solver === solver) === index);
-  const fittings = lines.filter(({ solver }) => solver === shown.solver);
   const { blocks, block, groups, layer } = layerChoice(view);
   /** @type {Option[]} */
   const draws = view.draws.map((seed) => [seed, `draw ${seed}`]);
@@ -340,21 +316,14 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
     ),
     list(
       "method",
-      solvers.map(
-        /** @returns {Option} */ ({ solver, title, method }) => [
-          solver,
+      lines.map(
+        /** @returns {Option} */ ({ name, title, method }) => [
+          name,
           // several of one title are told apart by their names
-          solvers.filter((one) => one.title === title).length > 1 ? `${title} · ${method}` : title,
+          lines.filter((one) => one.title === title).length > 1 ? `${title} · ${method}` : title,
         ],
       ),
-      shown.solver,
-    ),
-    list(
-      "fitting",
-      fittings.length > 1
-        ? fittings.map(/** @returns {Option} */ ({ fitting }) => [fitting, fitting || "min–max grid"])
-        : [],
-      shown.fitting,
+      line.name,
     ),
     list("block", blocks ?? [], block),
     { name: "layer", groups, value: layer, disabled: view.layers.length < 2 || locked.includes("layer") },
