@@ -52,7 +52,7 @@ export function tryPart(recipeAt, elsewhere) {
       const own = kept
         ? html`<button type="button" class="quiet" data-testid="own-sentence" @click=${() => open(card)}>Try your own sentence</button>`
         : further &&
-          html`<a class="quiet" data-testid="own-sentence" href=${further.address + TRY}>Try your own sentence with ${further.title}</a>`;
+          html`<a class="quiet" data-testid="own-sentence" href=${further.address + TRY}>Try your own on ${further.title}</a>`;
       if (strip) render(continued ? continuedStrip(continued, own) : nothing, strip);
       trial?.follow({
         view,
