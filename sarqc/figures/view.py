@@ -115,7 +115,7 @@ class ViewLine(TypedDict):
     fitting: dict[str, str | int | float]  # what is not plain of ``recipe.FITTING``
     equation: Equation | None  # what the method minimises
     draws: list[int]
-    continued: dict[str, Any] | None  # see ``Continuations``
+    continued: dict[str, Any] | None  # see ``ContinuedPrompt``
 
 
 class LineChoice(TypedDict):

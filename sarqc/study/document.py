@@ -192,7 +192,7 @@ class LaterBlocks(StudyPart):
         return f"from block {self.from_block}: {lam}γ = {self.gamma:g}"
 
 
-class Continuations(StudyPart):
+class ContinuedPrompt(StudyPart):
     """A prompt continued with the likeliest tokens: by the float model, and quantized at each point of a line."""
 
     prompt: str
@@ -228,7 +228,7 @@ class Line(StudyPart):
     sizes: Row[int] = ()  # numbers of calibration sequences of the arrays “by size”
     later: LaterBlocks | None = Field(default=None, exclude_if=lambda later: later is None)
     texts: Row[dict[str, Any]] = ()  # prompts side by side, as events.TextsCompared says them
-    continued: Continuations | None = Field(default=None, exclude_if=lambda continued: continued is None)
+    continued: ContinuedPrompt | None = Field(default=None, exclude_if=lambda continued: continued is None)
     speed: dict[str, Any] | None = None  # as events.SpeedMeasured says it
     # Of the baseline on the line's grid and texts, where a run measured it and no line has it.
     baseline_perplexity: float | None = Field(default=None, exclude_if=lambda value: value is None)
@@ -236,7 +236,7 @@ class Line(StudyPart):
 
     @field_validator("continued")
     @classmethod
-    def _has_every_point(cls, continued: Continuations | None, info: ValidationInfo) -> Continuations | None:
+    def _has_every_point(cls, continued: ContinuedPrompt | None, info: ValidationInfo) -> ContinuedPrompt | None:
         axes = len(info.data.get("gammas", ())), len(info.data.get("lams", ()))
         if continued is not None and [len(row) for row in continued.points] != [axes[1]] * axes[0]:
             raise ValueError(f"it has not {axes[0]} × {axes[1]} points")
