@@ -28,9 +28,8 @@ _EQUATION = f"""
 def _subject(model: str, bits: str, grid: str) -> str:
     """Return the page's subject in words; ``model`` and ``grid`` begin with a comma, or are empty."""
     return (
-        f"The weights <i>W</i> of a language model{model} are rounded to {bits} bits: <i>Ŵ</i>{grid}. "
-        "<b>SARQC</b>, saliency-aware regularized quantization calibration, keeps <i>Ŵ</i> near <i>W</i>; "
-        "<i>λ</i> says how strongly."
+        f"<b>SARQC</b> rounds the weights <i>W</i> of a language model{model} to {bits} bits{grid}, and keeps the "
+        "result, <i>Ŵ</i>, near <i>W</i>: <i>λ</i> says how strongly."
     )
 
 
@@ -74,14 +73,14 @@ _WHAT = _subject(
 
 _PICKS = """
 <div class="picks" data-testid="picks">
+  <label data-control="study"><select data-pick="model" data-testid="pick-model"
+    aria-label="Model"></select></label>
   <label data-control="study"><select data-pick="study" data-testid="pick-study"
     aria-label="Study"></select></label>
   <label data-control="bits"><select data-pick="bits" data-testid="pick-bits"
     aria-label="Bits"></select></label>
   <label data-control="method"><select data-pick="method" data-testid="pick-method"
     aria-label="Method"></select></label>
-  <label data-control="method" hidden><select data-pick="fitting" data-testid="pick-fitting"
-    aria-label="How the grid is fitted"></select></label>
   <label data-control="layer" hidden><select data-pick="block" data-testid="pick-block"
     aria-label="Block"></select></label>
   <label data-control="layer"><select data-pick="layer" data-testid="pick-layer"
@@ -108,6 +107,11 @@ _STATUS = """
 </div>
 """
 
+_CONTINUED = """
+<section class="card continued is-off" data-part="continued" data-panel data-control="continued" data-testid="continued"
+  aria-label="A sentence continued" aria-live="polite"></section>
+"""
+
 _TRY = """
 <section class="card try-card is-off" aria-labelledby="try-title" data-part="try-card" data-panel data-control="try">
   <header class="card-head"><h2 class="card-title" id="try-title">The model on a sentence</h2></header>
@@ -125,6 +129,7 @@ def build(settings: Settings) -> None:
         part(_STATUS, script="lab/lab_page.js", classes="area-told")
         with gr.Column(elem_classes=["story"]):
             main_plots()
+        part(_CONTINUED, classes="area-continued")
         doors()
         part(_TRY, classes="area-try")
 

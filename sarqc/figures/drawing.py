@@ -56,15 +56,6 @@ class Radius(TypedDict):
     on: str
 
 
-class Means(TypedDict):
-    """Matrices whose means over rows and over columns a page draws beside a surface, so many times as high, and the
-    words for that; ``of`` is filled by bindings."""
-
-    times: float
-    words: str
-    of: list[Any]
-
-
 class Figure(TypedDict):
     """A drawing in plotly's words, with what changes with γ and λ. ``narrow`` is what belongs at its paths on a screen
     narrower than ``narrow_below``; ``aria`` is the drawing in words, ``finding`` what it shows at a point, as a heading
@@ -80,7 +71,6 @@ class Figure(TypedDict):
     title: NotRequired[str]
     subtitle: NotRequired[str]
     aria: NotRequired[str]
-    means: NotRequired[Means]
     radius: NotRequired[Radius]
 
 

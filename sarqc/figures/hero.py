@@ -84,7 +84,7 @@ def curves(facts: LineFacts, *, has_slider: bool = False) -> Figure:
         panels[-1] = replace(panels[-1], pinned=(*panels[-1].pinned, _above_slider(panels[-1])))
     figure = _draw(facts, facts.perplexity, panels, has_slider=has_slider)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "Perplexity, error and drift over λ"
-    set_finding(figure, _lone_finding(facts) or trade_off_finding(facts, along=True))
+    set_finding(figure, _lone_finding(facts) or trade_off_finding(facts))
     return figure
 
 

@@ -30,8 +30,10 @@ from sarqc.figures.numbers import (
     small_percent,
 )
 from sarqc.quantization.methods import AS_FOUND
-from sarqc.study.evidence import Evidence
+from sarqc.study.evidence import Evidence, Verdict
 from sarqc.study.facts import LineFacts, Quality, Selection, has_lam, once
+from sarqc.study.ladder import METHODS as LADDER_METHODS
+from sarqc.study.ladder import ladder
 from sarqc.study.paired import Difference, spans
 from sarqc.study.shrinkage import regret, shrinkage_lam
 
@@ -113,6 +115,7 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
             _quality_part(facts, (gamma, lam), wording),
             _drift_part(facts, (gamma, lam)),
             _band_part(facts, gamma, wording),
+            _ladder_part(facts) if quality == "perplexity" else [],
         ]
     )
 
@@ -280,19 +283,20 @@ def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wor
 
 
 def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
-    """Describe the weight drift of the chosen layer, or of all, and its cost on the calibration text:
-    relative to the baseline, or absolute at it."""
+    """Describe the weight drift of the chosen layer, or of all, and the error that comes with it, on unseen text where
+    that was measured: relative to the baseline, or absolute at it."""
     weights = "Its weights " if facts.layer is None else "In this layer the weights "
-    change, cost = _change(facts, "drift", at), _change(facts, "recon", at)
+    name, text = ("recon", " on calibration text") if facts.held_out is None else ("held_out", "")
+    change, cost = _change(facts, "drift", at), _change(facts, name, at)
     if change is not None:
         far = piece(less_or_more(change, "just as far"), "drift", verdict=True)
         clause = [piece(weights), piece("drift", "drift"), piece(" "), far]
         if cost is None or not (words := less_or_more(cost)):
             return [*clause, piece(".")]
-        error = [piece(words, "recon", verdict=True), piece(" "), piece("error", "recon")]
+        error = [piece(words, name, verdict=True), piece(" "), piece("error", name)]
         # Less drift is paid for; what both have less of is not a price.
         joint = ", at the price of " if change < 0 < cost else ", with "
-        return pieces([clause, joint, error, " on calibration text."])
+        return pieces([clause, joint, error, f"{text}."])
     if facts.drift is None or not math.isfinite(facts.drift[at]):
         return []
     return pieces([weights, piece(f"drift by {small_percent(facts.drift[at])}", "drift"), " of their size."])
@@ -336,9 +340,9 @@ def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
     if not runs:
         return [piece("A single calibration draw can’t tell which other λ may be best.")]
     lams, is_layer = facts.line.lams, facts.layer is not None
-    sample = _sample_text(quality.n_draws, quality)
     help_text = _no_help(facts, quality, gamma, wording)
     if runs == [(0, len(lams) - 1)]:
+        sample = _sample_text(quality.n_draws, quality)
         return [piece(f"No λ on this axis stands out over {sample}."), *help_text]
     ends = [tuple(lam_text(lams[at]) for at in run) for run in runs]
     (low, high), *further = ends
@@ -350,7 +354,7 @@ def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
     else:
         range_piece, lead, end = _lam(" and ".join([low, high])), "The best λ lies between ", ""
     end += " for the whole model" if is_layer else ""
-    return [*pieces([lead, range_piece, f"{end} (95{NBSP}% confidence, {sample})."]), *help_text]
+    return [*pieces([lead, range_piece, f"{end} (95{NBSP}%)."]), *help_text]
 
 
 def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
@@ -368,6 +372,31 @@ def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) 
     if helps(among.chosen_of(1)):
         return [piece(f" Chosen as the best of {among.among}, none is measurably better than {baseline_name(base)}.")]
     return [piece(f" None is measurably better than {baseline_name(base)}.")]
+
+
+@once
+def _ladder_part(facts: LineFacts) -> list[Piece]:
+    """State what λ is worth after the steps of the ladder that cost no bits either; empty for a line that has taken
+    some of them, for a single layer and for a study without a ladder or with a single draw."""
+    line = facts.line
+    climbed = ladder(facts.study, line.bits) if line.method in LADDER_METHODS and facts.layer is None else None
+    if climbed is None or line.fitting or len(line.lams) < 2:
+        return []
+    rung = next(rung for rung in climbed.rungs if rung.step == "lambda")
+    evidence = _WORDINGS["perplexity"].evidence(rung.differences["perplexity"], "without it")
+    if not evidence.has_interval:
+        return []
+    lam, worth = _lam(f"λ = {lam_text(rung.lam)}"), piece(_WORTH[evidence.verdict], "lambda")
+    clause = ["After activation order and searched range, ", lam, " (identity) ", worth]
+    return pieces([*clause, f": {evidence.size} (95{NBSP}%: {evidence.interval})."])
+
+
+_WORTH: dict[Verdict, str] = {
+    "better": "still adds",
+    "worse": "makes it worse",
+    "equal": "adds nothing",
+    "unknown": "adds nothing clear",
+}
 
 
 def _shrinkage_text(facts: LineFacts) -> str:

@@ -1,6 +1,5 @@
 """Figures of the weights themselves: |Ŵ − W| or Ŵ − W as surfaces and as maps."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
@@ -8,11 +7,9 @@ import numpy as np
 
 from sarqc.figures.drawing import (
     PAPER,
-    SHADES,
     SLIM_BAR,
     BoundArray,
     Figure,
-    Means,
     Part,
     Span,
     add_note,
@@ -25,6 +22,8 @@ from sarqc.study.document import SIGNED_ZERO
 from sarqc.study.facts import LineFacts, layer_slice, once_a_line
 from sarqc.study.paired import mean_over_draws
 
+# From blue to yellow like Cividis; its dark end could not be told from a dark page, and what drifts little is there.
+SIZES = [[0, "rgb(72,122,184)"], [0.5, "rgb(158,172,142)"], [1, "rgb(255,233,69)"]]
 BOTH_SIGNS = [[0, "var(--drift)"], [0.5, "var(--line)"], [1, "var(--recon)"]]
 # Of notebooks; pages have a camera of their own (assets/js/charts/surface/projection.js).
 CAMERA: dict[str, dict[str, float]] = {
@@ -167,7 +166,7 @@ def weight_figures(facts: LineFacts, arrays: Arrays, layer: int) -> dict[str, Fi
 def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = POOLINGS[0], *, flat: bool) -> Figure:
     """Return |Ŵ − W| at the smallest λ and at the shown one, on one scale. ``flat`` draws them as maps.
 
-    Pages draw both as parts of one surface, with the means of all channels on its walls; plotly draws two.
+    Pages draw both as parts of one surface; plotly draws two.
     """
     array = arrays[pooling.array]
     scale = array["scale"]
@@ -178,7 +177,7 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
     for side, (x0, x1) in enumerate(_sides(facts, 0.06 if flat else 0.0)):
         trace: Part = {
             "z": [],
-            "colorscale": BOTH_SIGNS if pooling.signed else SHADES,
+            "colorscale": BOTH_SIGNS if pooling.signed else SIZES,
             "showscale": False,
             **_places(facts, layer, array, pooling),
             "hovertemplate": f"{quantity} %{{z:.3r}}<br>{_WHERE[pooling.by_saliency]}<extra></extra>",
@@ -194,13 +193,6 @@ def surfaces(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling = PO
             layout[f"scene{suffix}"] = _scene((1 - x1, 1 - x0), scale, pooling, quantity)
         figure["data"].append(trace)
     _bind_sides(figure, facts, pooling.array, quantity, cut_values(facts, layer, pooling.array, scale), flat=flat)
-    means = None if flat else _means(facts, arrays, layer, pooling)
-    if means:
-        figure["means"] = means
-        figure["bindings"] += [
-            {**source, "path": f"means.of.{side}", "array": mean_array(pooling)}
-            for side, source in enumerate(binding for binding in figure["bindings"] if "array" in binding)
-        ]
     first, *_ = points = point_names(facts.line)
     words = [
         f"Size of the weight changes in {facts.study.layers[layer].name}, {pooling.words}, "
@@ -223,32 +215,6 @@ _WHERE = {
     False: "inputs from %{x}, outputs from %{y}",
     True: "inputs from saliency rank %{x}, outputs from %{y}",
 }
-
-
-def mean_array(pooling: Pooling) -> str:
-    """Return the array of the mean of |Ŵ − W| in each cell, with the inputs in the order of a pooling."""
-    return "surface_mean_sorted" if pooling.by_saliency else "surface_mean"
-
-
-def _means(facts: LineFacts, arrays: Arrays, layer: int, pooling: Pooling) -> Means | None:
-    """Return the means on a surface's walls; None for a study without the means of cells.
-
-    Means are far smaller than the largest values, so that they are drawn a round number of times as high, the same for
-    all γ and λ: the largest of 1, 2 and 5 times a power of ten with which the highest mean of a channel fits.
-    """
-    name = mean_array(pooling)
-    if name not in arrays:
-        return None
-    place, cells = arrays[name], facts.study.array(facts.line, name, layer)  # G M rows columns
-    means = cells.astype(np.float64) * (place["scale"] / 255)
-    highest = max(float(means.mean(axis=axis).max()) for axis in (-1, -2))
-    if not highest > 0:
-        return None
-    most = arrays[pooling.array]["scale"] / highest
-    power = 10.0 ** math.floor(math.log10(most))
-    times = float(f"{max(step for step in (1, 2, 5) if step * power <= most * (1 + 1e-9)) * power:g}")
-    words = "mean" if times == 1 else f"mean × {times:g}"
-    return {"times": times, "words": words, "of": []}
 
 
 def _places(facts: LineFacts, layer: int, array: ArrayPlace, pooling: Pooling) -> dict[str, list[Any]]:

@@ -8,11 +8,12 @@ Axes in comments: D calibration draws, G γ values, M λ values.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from sarqc.figures.drawing import BOTH, Axis, BoundValues, Figure, bind
-from sarqc.figures.numbers import NBSP, At, Ratio, lam_text, ratio_of, small_percent, times_text
+from sarqc.figures.numbers import NBSP, At, Ratio, baseline_name, lam_text, ratio_of, small_percent, times_text
 from sarqc.study.document import Result
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
 from sarqc.study.paired import spans, sweet_spots
@@ -150,32 +151,31 @@ def error_of(facts: LineFacts) -> str | None:
 
 
 class TradeOff:
-    """Drift and error of a line at every λ, as ratios to λ = 0 of the same γ, or to the first λ without λ = 0."""
+    """Drift and error of a line at every λ, as ratios to its baseline; without one to λ = 0, or to the first λ where
+    there is no 0, of the same γ."""
 
     def __init__(self, facts: LineFacts) -> None:
-        line = facts.line
-        zero = lam_index(line, 0.0)
-        self.lams, self.reference, self.last = line.lams, 0 if zero is None else zero, len(line.lams) - 1
+        self.lams, base = facts.line.lams, facts.baseline
+        first = lam_index(facts.line, 0.0) or 0
+        self.same = first if base is None else facts.baseline_position
+        self.reference = lam_text(self.lams[first]) if base is None else baseline_name(base)
+
+        def ratio(name: str) -> Ratio | None:
+            values, others = facts.selected(name), facts.of_baseline(name)
+            if base is None and values is not None:
+                others = values[..., [first]]
+            return None if values is None or others is None else ratio_of(values, others)
+
         error = error_of(facts)
-        self.drift, self.error = (
-            None if values is None else ratio_of(values, values[..., [self.reference]])
-            for values in (facts.selected("drift"), None if error is None else facts.selected(error))
-        )
+        self.drift, self.error = ratio("drift"), None if error is None else ratio(error)
 
-    def at(self, at: At) -> str:
-        """Describe the effect of a λ on drift and error, against the reference; there, that of all λ."""
-        if at[1] == self.reference:
-            return self.along(at[0])
-        return self._words(f"{lam_point(self.lams[at[1]])} against {lam_text(self.lams[self.reference])}", at)
-
-    def along(self, g: int, *, error: bool = True) -> str:
-        """Describe drift, and error, from the reference to the largest λ."""
-        lead = f"From {lam_point(self.lams[self.reference])} to {lam_text(self.lams[self.last])}"
-        return self._words(lead, (g, self.last), error=error)
-
-    def _words(self, lead: str, at: At, *, error: bool = True) -> str:
+    def at(self, at: At, *, error: bool = True) -> str:
+        """Describe drift, and error, at a λ against the reference."""
+        point = lam_point(self.lams[at[1]])
+        if at[1] == self.same:
+            return f"{point} is what others are compared with"
         changes = _change(self.drift, at, "drift") + (_change(self.error, at, "error") if error else [])
-        return f"{lead}: {', '.join(changes)}" if changes else ""
+        return f"{point} against {self.reference}: {', '.join(changes)}" if changes else ""
 
 
 trade_off = once(TradeOff)
@@ -195,22 +195,19 @@ def _change(ratio: Ratio | None, at: At, noun: str) -> list[str]:
 
 
 @once
-def trade_off_finding(facts: LineFacts, *, along: bool = False) -> BoundValues | None:
-    """Describe the effect of each λ on drift and error, with ``along`` over the whole range of λ; of a line without λ,
-    its drift and error."""
+def trade_off_finding(facts: LineFacts) -> BoundValues | None:
+    """Describe the effect of each λ on drift and error; of a line without λ, its drift and error."""
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return absolute_finding(facts)
-    over = trade_off(facts)
-    return finding_by_point(facts, (lambda at: over.along(at[0])) if along else over.at)
+    return finding_by_point(facts, trade_off(facts).at)
 
 
 @once
 def drift_finding(facts: LineFacts) -> BoundValues | None:
-    """Describe the effect of λ on drift over its range."""
+    """Describe the effect of each λ on drift."""
     if not has_lam(facts.line) or len(facts.line.lams) < 2:
         return None
-    over = trade_off(facts)
-    return finding_by_point(facts, lambda at: over.along(at[0], error=False))
+    return finding_by_point(facts, partial(trade_off(facts).at, error=False))
 
 
 def absolute_finding(facts: LineFacts) -> BoundValues | None:

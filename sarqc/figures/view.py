@@ -30,7 +30,6 @@ from sarqc.figures.theorem import theorem
 from sarqc.figures.titles import map_points
 from sarqc.plain import plain
 from sarqc.quantization.methods import METHODS, Aim, Weighing, public_method
-from sarqc.recipe import fitting_text
 from sarqc.study.as_recipe import AsRecipe, as_recipe
 from sarqc.study.document import Line, Second, Study, one_draw
 from sarqc.study.facts import LineFacts, Quality, has_lam, is_point, lam_index, line_facts
@@ -116,17 +115,16 @@ class ViewLine(TypedDict):
     fitting: dict[str, str | int | float]  # what is not plain of ``recipe.FITTING``
     equation: Equation | None  # what the method minimises
     draws: list[int]
+    continued: dict[str, Any] | None  # see ``ContinuedPrompt``
 
 
 class LineChoice(TypedDict):
-    """A line that can be chosen: ``solver`` is its name without the grid's fitting, ``fitting`` that in words."""
+    """A line that can be chosen."""
 
     name: str
     method: str
     title: str
     bits: int
-    solver: str
-    fitting: str  # empty for the min–max grid
 
 
 class LineKey(TypedDict):
@@ -452,6 +450,7 @@ def _line_facts(study: Study, line: Line) -> ViewLine:
         "fitting": line.fitting,
         "equation": equation(line),
         "draws": list(line.draws),
+        "continued": None if line.continued is None else line.continued.model_dump(),
     }
 
 
@@ -470,15 +469,7 @@ def equation(line: Line) -> Equation | None:
 
 
 def _line_choice(line: Line) -> LineChoice:
-    plain = line.model_copy(update={"fitting": {}, "title": METHODS[line.method].title if line.fitting else line.title})
-    return {
-        "name": line.name,
-        "method": line.method,
-        "title": plain.label,
-        "bits": line.bits,
-        "solver": plain.name,
-        "fitting": fitting_text(line.fitting),
-    }
+    return {"name": line.name, "method": line.method, "title": line.label, "bits": line.bits}
 
 
 def _layer_choices(study: Study, surface: int) -> list[LayerChoice]:

@@ -71,7 +71,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn, Self, TypeVar
 
 import numpy as np
-from pydantic import FailFast, Field, PrivateAttr, ValidationError, field_validator
+from pydantic import FailFast, Field, PrivateAttr, ValidationError, ValidationInfo, field_validator
 
 from sarqc.errors import NotFound, Refused
 from sarqc.files.modes import usual_mode
@@ -192,6 +192,16 @@ class LaterBlocks(StudyPart):
         return f"from block {self.from_block}: {lam}γ = {self.gamma:g}"
 
 
+class ContinuedPrompt(StudyPart):
+    """A prompt continued with the likeliest tokens: by the float model, and quantized at each point of a line."""
+
+    prompt: str
+    draw: int  # seed of the calibration draw of all points
+    float_model: str
+    baseline: str  # of the line
+    points: Row[Row[str]]  # gamma lambda; empty where none was made
+
+
 # Fitting whose values do not say what they are.
 _NAMED_MARKS = ("refine", "refit", "distill", "distill_codes", "distill_norms", "distill_lambda")
 
@@ -218,10 +228,19 @@ class Line(StudyPart):
     sizes: Row[int] = ()  # numbers of calibration sequences of the arrays “by size”
     later: LaterBlocks | None = Field(default=None, exclude_if=lambda later: later is None)
     texts: Row[dict[str, Any]] = ()  # prompts side by side, as events.TextsCompared says them
+    continued: ContinuedPrompt | None = Field(default=None, exclude_if=lambda continued: continued is None)
     speed: dict[str, Any] | None = None  # as events.SpeedMeasured says it
     # Of the baseline on the line's grid and texts, where a run measured it and no line has it.
     baseline_perplexity: float | None = Field(default=None, exclude_if=lambda value: value is None)
     arrays: dict[str, ArrayRef]
+
+    @field_validator("continued")
+    @classmethod
+    def _has_every_point(cls, continued: ContinuedPrompt | None, info: ValidationInfo) -> ContinuedPrompt | None:
+        axes = len(info.data.get("gammas", ())), len(info.data.get("lams", ()))
+        if continued is not None and [len(row) for row in continued.points] != [axes[1]] * axes[0]:
+            raise ValueError(f"it has not {axes[0]} × {axes[1]} points")
+        return continued
 
     @field_validator("fitting", mode="before")
     @classmethod

@@ -162,6 +162,13 @@ class LineFacts:
         """Return a quantity of the facts' layer, or the mean over all layers, see ``read_selected``."""
         return self.once(f"selected {name}", lambda: read_selected(self.study, self.line, name, self.layer))
 
+    def of_baseline(self, name: str) -> np.ndarray | None:
+        """Return a quantity of the baseline in the line's draws, D 1 1; None where it was not measured."""
+        values: np.ndarray | None = getattr(self.baseline, name, None)
+        if self.baseline is None or values is None:
+            return None
+        return _align(values, self.baseline.draws, self.line.draws)[:, None, None]
+
     @property
     def n_draws(self) -> int:
         return len(self.line.draws)

@@ -26,6 +26,7 @@ from sarqc.study.paired import (
 STEPS = ("order", "range", "lambda", "refine")
 PLAIN_LAMBDA, LAMBDA = 0.01, 0.1  # of the identity: GPTQ's damping, and the λ of the step
 QUALITIES = ("perplexity", "kl")
+METHODS = ("rqc-gbs", "sarqc-gbs")  # the solver of its steps, with either penalty
 
 
 @dataclass(frozen=True)

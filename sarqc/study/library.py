@@ -13,7 +13,10 @@ from sarqc.errors import Conflict, NotFound, Refused
 from sarqc.files.hashes import sha256_of
 from sarqc.files.names import remove
 from sarqc.settings import Settings
-from sarqc.study.document import Study, array_files
+from sarqc.study.document import Line, Study, array_files
+from sarqc.study.facts import has_lam
+from sarqc.study.kept_codes import FILE as CODES_FILE
+from sarqc.study.kept_codes import FOLDER as CODES
 from sarqc.study.tensors import FILE, REMEDY
 
 log = logging.getLogger(__name__)
@@ -37,6 +40,7 @@ class LineSummary(TypedDict):
     group_size: int | None
     draws: list[int]
     lambdas: int  # points of its curve
+    lam: float | None  # that a run was asked for, or the only one
 
 
 @final
@@ -49,6 +53,7 @@ class StudySummary(TypedDict):
     shipped: bool
     origin: Origin
     has_curves: bool
+    has_codes: bool  # with which pages run its model
     prefix: str
     model: str
     layers: int
@@ -78,13 +83,14 @@ Entry = StudySummary | DamagedStudy
 def first_study(studies: Sequence[StudySummary]) -> str | None:
     """Return the id of the study that the Lab opens with; None without studies.
 
-    A shipped study with curves is preferred, then the one with the most draws, whose verdicts are the surest, then the
-    one with the most points on a curve of so many draws.
+    A shipped study with curves is preferred, then the one of the most layers, since λ does most for real models, then
+    the one with the most draws, whose verdicts are the surest, then the one with the most points on a curve of so many
+    draws.
     """
 
-    def rank(study: StudySummary) -> tuple[bool, int, int, str]:
+    def rank(study: StudySummary) -> tuple[bool, int, int, int, str]:
         draws, points = max(((len(line["draws"]), line["lambdas"]) for line in study["lines"]), default=(0, 0))
-        return not study["has_curves"], -draws, -points, study["id"]
+        return not study["has_curves"], -study["layers"], -draws, -points, study["id"]
 
     shipped = [study for study in studies if study["shipped"]]
     return min(shipped, key=rank)["id"] if shipped else studies[0]["id"] if studies else None
@@ -280,6 +286,12 @@ def _check_arrays(study: Study) -> None:
             raise Conflict(f"{name} is damaged: checksum mismatch", where, REMEDY)
 
 
+def _only_lam(line: Line) -> float | None:
+    """Return the λ of a line with a chosen point or a single one; None for a curve, and where the line has no λ."""
+    at = line.chosen[1] if line.chosen is not None else 0 if len(line.lams) == 1 else None
+    return line.lams[at] if at is not None and has_lam(line) else None
+
+
 def summary_of(study: Study, study_id: str, origin: Origin) -> StudySummary:
     """Return a study in short, under its id on this host."""
     return {
@@ -289,6 +301,7 @@ def summary_of(study: Study, study_id: str, origin: Origin) -> StudySummary:
         "shipped": origin == "shipped",
         "origin": origin,
         "has_curves": any(len(line.lams) > 1 for line in study.lines),
+        "has_codes": not study.is_in_memory and (study.folder / CODES / CODES_FILE).is_file(),
         "prefix": study.prefix,
         "model": study.model.name,
         "layers": len(study.layers),
@@ -301,6 +314,7 @@ def summary_of(study: Study, study_id: str, origin: Origin) -> StudySummary:
                 "group_size": line.group_size,
                 "draws": list(line.draws),
                 "lambdas": len(line.lams),
+                "lam": _only_lam(line),
             }
             for line in study.lines
         ],

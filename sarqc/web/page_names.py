@@ -54,6 +54,7 @@ PANELS = {
     "surfaces": "|Ŵ − W|",
     "deciles": "Drift by saliency decile",
     "sliders": "Slider",
+    "continued": "A sentence continued",
     "doors": "The parts below",
     "map": "Every layer",
     "curves": "Perplexity, error and drift over λ",
@@ -71,9 +72,8 @@ PANELS = {
     "numbers": "The numbers",
 }
 # Cards of the Lab, which can stand alone in a frame.
-CARDS = {
-    name: title for name, title in PANELS.items() if name not in ("equation", "sentence", "band", "sliders", "doors")
-}
+_PARTS = ("equation", "sentence", "band", "sliders", "continued", "doors")
+CARDS = {name: title for name, title in PANELS.items() if name not in _PARTS}
 # What a link can hide on every page.
 EVERYWHERE = {"bar": "The bar above"}
 

@@ -214,12 +214,39 @@ IN_SIGHT = """all => all
   .map((one) => one.dataset.testid ?? one.className)"""
 
 
+def test_the_first_page_has_few_controls_and_leads_to_a_sentence_of_ones_own(app, open_page):
+    page = open_page("/")
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    assert page.input_value("[data-testid=pick-study]") == app.json("/studies")["first"] == "smollm2"
+    controls = page.locator("#content :is(button, select, input, a, [tabindex='0'])").evaluate_all(IN_SIGHT)
+    assert len(controls) <= 21, controls
+    for name in ("told", "story", "continued", "door-button:visible"):
+        box = page.locator(f".{name}").last.bounding_box()
+        assert box["y"] + box["height"] <= 800, name
+    assert page.get_by_test_id("own-sentence").get_attribute("href") == "/?study=tiny-llama#try"
+    page.click("[data-testid=own-sentence]")
+    page.wait_for_selector("[data-testid=try-text]")
+    page.wait_for_function("document.querySelector('[data-part=try-card]').getBoundingClientRect().top < innerHeight")
+
+
+def test_a_sentence_goes_on_as_the_model_at_the_shown_lambda_continues_it(app, open_page):
+    page = open_page("/?study=tiny-llama&lambda=0")
+    continued = app.json("/studies/tiny-llama/view")["line"]["continued"]
+    assert len(set(continued["points"][0])) > 5
+    first = page.locator("[data-testid=continued] dd").first
+    for lam in (0, 1):
+        wanted = f"…{continued['points'][0][lam]} …"
+        page.wait_for_selector("[data-testid=continued] dd")
+        assert first.text_content() == wanted
+        page.locator("[data-testid=lambda]").press("ArrowRight")
+
+
 def test_everything_stands_on_one_screen_and_each_part_opens_at_its_finding(app, open_page):
     page = open_page("/?study=tiny-llama&method=sarqc-gbs&bits=2&lambda=0.1&gamma=0.1")
     page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
     view = app.json("/studies/tiny-llama/view?method=sarqc-gbs&bits=2")
     controls = page.locator("#content :is(button, select, input, a, [tabindex='0'])").evaluate_all(IN_SIGHT)
-    assert len(controls) <= 21, controls
+    assert len(controls) <= 22, controls  # with the way to a sentence of one's own
     at = {"gamma": 0, "lambda": view["lams"].index(0.1)}
     speaking = {"where": "map", "trade_off": "plane", "steps": "ladder", "text": "gap", "proof": None}
     for name, card in speaking.items():

@@ -74,7 +74,7 @@ def test_what_is_unclear_or_missing_has_no_size(tmp_path):
     figure = plane(line_facts(study, method="sarqc-gbs", bits=2, layer=None))
     assert at(figure, 0, 1) == "λ = 0.1 against 0: 25 % less drift, error unclear"
     assert at(figure, 0, 2) == "λ = 1 against 0: error unclear"
-    assert at(figure, 0, 0) == "From λ = 0 to 1: error unclear"
+    assert at(figure, 0, 0) == "λ = 0 is what others are compared with"
     single = one_line(tmp_path / "b", (0.1,), drift=0.25, recon=0.1)
     text = trade_off_finding(line_facts(single, method="sarqc-gbs", bits=2, layer=None))["values"][0][0]
     assert text.replace("\u00a0", " ") == "Weights drift by 25 %, 10 % error on calibration text"

@@ -15,7 +15,7 @@ from sarqc.study.ladder import ladder
 from tests.synthetic_study import shipped
 
 CLAIMS = re.compile(r"\b(better|worse|above|below|lower|higher)\b")
-NONE = re.compile(r"[Nn]ot known yet|[Ee]qual within 1 %|not a significant change")
+NONE = re.compile(r"[Nn]ot known yet|adds nothing|[Ee]qual within 1 %|not a significant change")
 _NUMBER = r"(−?\d+(?:\.\d+)?)"
 ENDS = re.compile(rf"(?:from |\(|95 %: ){_NUMBER} to {_NUMBER}")
 STUDIES = ("tiny-llama", "tiny-llama-methods", "tiny-llama-knobs", "tiny-moe")

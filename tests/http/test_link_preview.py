@@ -86,9 +86,9 @@ def test_a_layer_a_width_and_a_draw_are_those_of_the_link(client):
 
 def test_what_an_address_can_not_mean_is_left_out_as_on_the_page(client):
     wrong = "bits=99&method=none&layer=9999&draw=77&lambda=x&gamma=-&scale=huge&show=taste&bits=2"
-    first = "tiny-llama at 2 bits: GPTQ + saliency penalty, λ = 0.3"
-    named = "smollm2-135m-instruct at 3 bits: GPTQ + saliency penalty, λ = 0.2"
-    for address, title in (("/", first), (f"/?study=smollm2&{wrong}", named)):
+    first = "smollm2-135m-instruct at 3 bits: GPTQ + saliency penalty, λ = 0.2"
+    named = "tiny-llama at 2 bits: GPTQ + saliency penalty, λ = 0.3"
+    for address, title in (("/", first), (f"/?study=tiny-llama&{wrong}", named)):
         told = head(client, address)
         assert told.said["og:title"].startswith(title)
 

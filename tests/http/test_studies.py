@@ -39,7 +39,7 @@ def test_listing_tells_what_is_there_and_what_is_damaged(client, settings, study
     assert [one["has_curves"] for one in listing["studies"]] == [True, True]
     (line,) = listing["studies"][1]["lines"]
     assert [line[name] for name in ("name", "method", "bits", "grid")] == ["sarqc-gbs", "sarqc-gbs", 2, "asymmetric"]
-    assert [line[name] for name in ("group_size", "draws", "lambdas")] == [None, [0], 3]
+    assert [line[name] for name in ("group_size", "draws", "lambdas", "lam")] == [None, [0], 3, 0.1]
     assert listing["first"] == "shipped"
     damaged = {one["id"]: one["error"]["kind"] for one in listing["damaged"]}
     assert damaged == dict.fromkeys(("broken", "strange", "newer"), "refused")
@@ -160,14 +160,14 @@ def test_a_deleted_study_is_forgotten(settings):
 
 
 def test_the_lab_opens_with_the_shipped_study_that_can_say_most():
-    def entry(name, draws, points, *, shipped=True, curves=True):
+    def entry(name, draws, points, *, shipped=True, curves=True, layers=1):
         line = {
             "name": "a", "method": "a", "bits": 2, "grid": "affine", "group_size": None, "draws": [*range(draws)],
-            "lambdas": points,
+            "lambdas": points, "lam": None,
         }  # fmt: skip
         return {
             "id": name, "title": "", "created": "", "shipped": shipped, "origin": "run", "has_curves": curves,
-            "prefix": "float", "model": "", "layers": 1, "lines": [line],
+            "has_codes": False, "prefix": "float", "model": "", "layers": layers, "lines": [line],
         }  # fmt: skip
 
     own, flat = entry("own", 9, 9, shipped=False), entry("flat", 9, 1, curves=False)
@@ -179,6 +179,7 @@ def test_the_lab_opens_with_the_shipped_study_that_can_say_most():
     assert first_study([own, flat, few, short]) == "short"
     assert first_study([own, flat, few, long, short]) == "long"
     assert first_study([entry("z", 5, 7), short]) == "short"
+    assert first_study([long, entry("large", 3, 7, layers=2)]) == "large"
 
 
 def test_the_listing_reads_a_study_once_over_all_starts(settings, monkeypatch):

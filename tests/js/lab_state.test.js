@@ -34,11 +34,7 @@ const view = {
   draw: null,
   draws: [0, 1],
   default: { method: "sarqc-gbs", bits: 2 },
-  choices: [line, { ...line, name: "gptq", title: "GPTQ", method: "gptq" }, { ...line, bits: 3 }].map((choice) => ({
-    ...choice,
-    solver: choice.name,
-    fitting: "",
-  })),
+  choices: [line, { ...line, name: "gptq", title: "GPTQ", method: "gptq" }, { ...line, bits: 3 }],
   lams: [0, 0.1],
   gammas: [0.5],
   second: { name: "gamma", sign: "γ" },
@@ -50,7 +46,18 @@ const explored = [
   { type: "pictured" },
   { type: "drawn" },
 ].reduce(Explorer.reduce, Explorer.initial());
-const study = (id, more = {}) => ({ id, title: id.toUpperCase(), origin: "run", lines: [line], layers: 2, ...more });
+const summary = { method: "sarqc-gbs", bits: 2, draws: [0], lambdas: 1, lam: 0.1 };
+const study = (id, more = {}) => ({
+  id,
+  title: id.toUpperCase(),
+  model: "toy",
+  origin: "shipped",
+  shipped: true,
+  created: "2026-05-05T10:20:30+00:00",
+  lines: [summary],
+  layers: 2,
+  ...more,
+});
 const begin = Lab.initial({ explored: Explorer.initial(), wanted: {} });
 const after = (state, ...actions) => actions.reduce(Lab.reduce, state);
 const open = after(
@@ -101,35 +108,10 @@ test("what a choice fetches", () => {
   assert.deepEqual(Lab.fetchedFor(Explorer.initial(), "study", "b"), { load: { study: "b" } });
 });
 
-test("how the grid is fitted is chosen apart from the method", () => {
-  const solver = (name, fitting, more = {}) => ({ ...line, name, solver: name.split("+")[0], fitting, ...more });
-  const choices = [
-    solver("a", ""),
-    solver("a+s", "searched range"),
-    solver("b", ""),
-    solver("c", "searched range"),
-    solver("a+o", "activation order", { bits: 3 }),
-  ];
-  const at = (name) => ({ ...explored, view: { ...view, line: { ...line, name }, choices } });
-  const lists = (name) =>
-    Object.fromEntries(Lab.picks({ ...open, explored: at(name) }).map((list) => [list.name, list]));
-  assert.deepEqual(each(lists("a+s").method.groups[0].options, 0), ["a", "b", "c"]);
-  assert.deepEqual(lists("a+s").fitting.groups[0].options, [
-    ["", "min–max grid"],
-    ["searched range", "searched range"],
-  ]);
-  assert.deepEqual([lists("a+s").method.value, lists("a+s").fitting.value], ["a", "searched range"]);
-  assert.deepEqual(lists("b").fitting.groups, []);
-  const chosen = (name, list, text) => Lab.fetchedFor(at(name), list, text).load.method;
-  assert.equal(chosen("a", "fitting", "searched range"), "a+s");
-  assert.equal(chosen("a+s", "fitting", ""), "a");
-  assert.equal(chosen("a+s", "method", "c"), "c"); // the grid stays where it can
-  assert.equal(chosen("a+s", "method", "b"), "b");
-});
-
 test("the lists of a line", () => {
   const lists = Object.fromEntries(Lab.picks(open).map((list) => [list.name, list]));
-  assert.equal(Object.keys(lists).join(), "study,bits,method,fitting,block,layer,draw,quantity");
+  assert.equal(Object.keys(lists).join(), "model,study,bits,method,block,layer,draw,quantity");
+  assert.deepEqual(lists.model.groups[0].options, [["toy", "toy"]]);
   assert.deepEqual(lists.study.groups[0].options, [
     ["toy", "TOY"],
     ["b", "B"],
@@ -142,16 +124,47 @@ test("the lists of a line", () => {
     ["sarqc-gbs", "SARQC"],
     ["gptq", "GPTQ"],
   ]);
-  const twin = { ...view.choices[1], name: "gptq-b", solver: "gptq-b", method: "gptq-b" };
+  const twin = { ...view.choices[1], name: "gptq-b", method: "gptq-b" };
   const doubled = { ...explored, view: { ...view, choices: [...view.choices, twin] } };
   const methods = Lab.picks({ ...open, explored: doubled }).find(({ name }) => name === "method").groups[0].options;
   assert.deepEqual(each(methods, 1), ["SARQC", "GPTQ · gptq", "GPTQ · gptq-b"]); // of one title each has its name too
   assert.deepEqual(lists.block.groups, []); // nothing to choose: it is not there
   assert.deepEqual([lists.layer.value, lists.draw.value, lists.quantity.value], ["1", "all", "held_out"]);
-  assert.ok(Lab.picks({ ...open, explored: { ...explored, locked: ["bits", "layer"] } })[1].disabled);
-  assert.deepEqual(each(Lab.picks(begin), "name"), ["study"]);
-  const foreign = after(begin, { type: "listed", studies: [study("x", { origin: "uploaded", title: "" })] });
-  assert.deepEqual(Lab.picks(foreign)[0].groups[0].options, [["x", "x · opened from a file"]]);
+  assert.ok(Lab.picks({ ...open, explored: { ...explored, locked: ["bits", "layer"] } })[2].disabled);
+  assert.deepEqual(each(Lab.picks(begin), "name"), ["model", "study"]);
+});
+
+test("a model opens its fullest study, and its studies are named by what is in them, one's own runs by λ", () => {
+  const many = { ...summary, draws: [0, 1, 2], lambdas: 10 };
+  const own = { origin: "run", shipped: false };
+  const studies = [
+    study("foreign", { origin: "uploaded", shipped: false, title: "", lines: [{ ...summary, lam: null }] }),
+    study("late", { ...own, lines: [{ ...summary, lam: 0.3 }] }),
+    study("early", { ...own, lines: [{ ...summary, lam: 0.05 }] }),
+    study("few", { title: "Toy: ten methods" }),
+    study("other", { model: "m", title: "m, a curve" }),
+    study("full", { model: "m", title: "m: λ and γ", lines: [many] }),
+  ];
+  const listed = after(open, { type: "listed", studies, first: "few" });
+  const at = (id) => ({ ...explored, view: { ...view, study: { ...view.study, id } } });
+  const [models, ofToy] = Lab.picks(after(listed, { type: "explored", explored: at("few") }));
+  assert.deepEqual(models.groups[0].options, [
+    ["few", "toy"],
+    ["full", "m"],
+  ]);
+  assert.deepEqual(each(ofToy.groups, "title"), [null, "Your runs"]);
+  assert.deepEqual(ofToy.groups[0].options, [["few", "ten methods"]]);
+  assert.deepEqual(each(ofToy.groups[1].options, 1), [
+    "foreign · opened from a file",
+    "λ = 0.05, 2 bits, gptq+saliency · 05-05 10:20",
+    "λ = 0.3, 2 bits, gptq+saliency · 05-05 10:20",
+  ]);
+  const [, ofM] = Lab.picks(after(listed, { type: "explored", explored: at("full") }));
+  assert.deepEqual(each(ofM.groups[0].options, 1), ["a curve", "λ and γ"]);
+  assert.equal(Lab.fetchedFor(at("few"), "model", "full").load.study, "full");
+  const alone = after(listed, { type: "listed", studies: [study("toy")], first: "toy" });
+  const [, none] = Lab.picks(after(alone, { type: "explored", explored: at("toy") }));
+  assert.deepEqual(none.groups, []); // of a single study there is nothing to choose
 });
 
 test("what need not stand in the address", () => {

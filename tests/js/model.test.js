@@ -5,6 +5,7 @@ import { test } from "node:test";
 import { bytesOf, inScript, withKernel } from "../../assets/js/model/arithmetic.js";
 import { codesAlone, givesCodes, takesLong } from "../../assets/js/model/computing.js";
 import { tensorOf, tensorsOf } from "../../assets/js/model/container.js";
+import { continuedAt } from "../../assets/js/model/continued.js";
 import { Llama, Scratch } from "../../assets/js/model/llama.js";
 import { divergences, likeliest, logProbabilities, parting, writing } from "../../assets/js/model/predictions.js";
 import { sentencesOf } from "../../assets/js/model/sentences.js";
@@ -153,6 +154,27 @@ test("candidates are whole sentences of the text, spread over it", () => {
   assert.equal(new Set(found).size, 60);
   assert.ok(found.every((sentence) => text.includes(sentence) && /^[A-Z].*[.!?]$/.test(sentence)));
   assert.deepEqual(sentencesOf("No.\nnot a sentence of its own here at all.", 5), []);
+});
+
+test("a prompt goes on as the shown point, the baseline and the float model do, where a line has texts", () => {
+  const continued = {
+    prompt: "Once",
+    float_model: " upon",
+    baseline: " more",
+    points: [
+      [" a", " b"],
+      ["", ""],
+    ],
+  };
+  const view = { line: { baseline: "gptq", continued }, lam_texts: ["0", "0.1"] };
+  const others = [
+    ["GPTQ 1 %", "… more …"],
+    ["Float model", "… upon …"],
+  ];
+  const shown = continuedAt(view, { gamma: 0, lambda: 1 });
+  assert.deepEqual(shown, { prompt: "Once", texts: [["λ = 0.1", "… b …"], ...others] });
+  assert.deepEqual(continuedAt(view, { gamma: 1, lambda: 0 }).texts[0], ["λ = 0", "Not computed at this γ"]);
+  assert.equal(continuedAt({ ...view, line: { baseline: "gptq" } }, { gamma: 0, lambda: 0 }), null);
 });
 
 const file = (name) => ({ name, bytes: 10, version: "v" });

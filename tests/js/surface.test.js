@@ -312,7 +312,7 @@ const SIZE = { width: 640, height: 400 };
 const matrix = (rows, columns, value) => Array.from({ length: rows }, () => new Float32Array(columns).fill(value));
 
 /** A figure with flat surfaces at two heights, or at one. */
-function figure(heights, { rows = 5, columns = 8, means } = {}) {
+function figure(heights, { rows = 5, columns = 8 } = {}) {
   const trace = {
     type: "surface",
     colorscale: "Cividis",
@@ -327,17 +327,19 @@ function figure(heights, { rows = 5, columns = 8, means } = {}) {
   return {
     data: heights.map((height) => ({ ...trace, z: matrix(rows, columns, height) })),
     layout: { font: { size: 12, family: "sans-serif" }, scene, annotations: [{ text: "λ = 0" }, { text: "λ = 0.1" }] },
-    means,
   };
 }
 
-function drawing(made) {
+/** A drawing; its curtain has a way of its own first where that is asked for. */
+function drawing(made, { sweeps = false } = {}) {
   const [card, place] = [document.createElement("section"), document.createElement("div")];
   card.append(place);
   document.body.append(card);
   frames = [];
   const surface = new SurfaceDrawing(place, card, "lab-surfaces");
+  still.now = !sweeps;
   surface.draw(made, SIZE, LOOK);
+  still.now = false;
   return { surface, card, place, slider: card.querySelector("input[type=range]") };
 }
 
@@ -373,6 +375,46 @@ test("the curtain stands in the middle and parts the smallest λ from the shown 
   }
 });
 
+test("on arrival the curtain goes from all at the smallest λ to the middle, until somebody takes it or moves λ", () => {
+  const made = figure([0.2, 0.9]);
+  const run = (now) => {
+    for (const call of frames.splice(0)) call(now);
+  };
+  const { surface } = drawing(made, { sweeps: true });
+  assert.equal(surface.share, 1);
+  const start = performance.now();
+  run(start + 100);
+  const early = surface.share;
+  assert.ok(early < 1 && early > 0.5);
+  while (frames.length) run(start + 5000);
+  assert.equal(surface.share, 0.5);
+  for (const stop of [
+    ({ card }) => card.dispatchEvent(new window.Event("pointerdown")),
+    (one) => one.surface.draw(figure([0.2, 0.5]), SIZE, LOOK, true),
+  ]) {
+    const other = drawing(made, { sweeps: true });
+    stop(other);
+    assert.equal(other.surface.share, 0.5);
+    while (frames.length) run(performance.now() + 300);
+    assert.equal(other.surface.share, 0.5);
+  }
+  surface.draw(made, SIZE, LOOK);
+  assert.equal(surface.share, 0.5); // once
+});
+
+test("the smallest λ is shown on the half of the inputs where it changes most from one to the next", () => {
+  for (const [column, before] of [
+    [1, 0],
+    [6, 1],
+  ]) {
+    const made = figure([0.2, 0.9]);
+    for (const line of made.data[0].z) line[column] = 0.7;
+    const { surface } = drawing(made);
+    assert.equal(surface.before, before);
+    assert.deepEqual([surface.partAt(0), surface.partAt(7)], before ? [1, 0] : [0, 1]);
+  }
+});
+
 test("a curtain keeps its place among more columns, and a lone λ has none", () => {
   const { surface, slider, card } = drawing(figure([0.2, 0.9]));
   surface.part(7);
@@ -383,16 +425,10 @@ test("a curtain keeps its place among more columns, and a lone λ has none", () 
   assert.deepEqual(faces(surface).counts, [2 * 4 * 7]);
 });
 
-test("a saved picture has the title, the names of the axes and the means", () => {
-  const of = [matrix(4, 6, 0.02), matrix(4, 6, 0.01)];
-  const { surface } = drawing(figure([0.2, 0.9], { means: { words: "mean × 5", times: 5, of } }));
-  const { text } = faces(surface);
-  for (const words of ["|Ŵ − W|", "input channels →", "output channels →", "mean × 5", "λ = 0<", "λ = 0.1<"])
+test("a saved picture has the title and the names of the axes and parts", () => {
+  const { text } = faces(drawing(figure([0.2, 0.9])).surface);
+  for (const words of ["|Ŵ − W|", "input channels →", "output channels →", "λ = 0<", "λ = 0.1<"])
     assert.ok(text.includes(words), words);
-  for (const { columns, rows } of surface.means) assert.deepEqual([columns.length, rows.length], [6, 4]);
-  const [first, shown] = surface.means.map(({ columns, rows }) => [...columns, ...rows]);
-  for (const value of first) assert.ok(Math.abs(value - 0.1) < 1e-6);
-  for (const value of shown) assert.ok(Math.abs(value - 0.05) < 1e-6);
 });
 
 test("a step moves heights gradually, at once for people who want no motion; a new figure is there at once", () => {

@@ -136,15 +136,14 @@ def test_it_is_said_how_kl_was_measured_where_it_was(study, tmp_path):
 
 
 def test_lines_on_a_better_grid(study):
-    """Chosen apart from the method; compared with GPTQ on their own grid, and with themselves on the plain one."""
+    """Named by how the grid is fitted; compared with GPTQ on their own grid, and with themselves on the plain one."""
     name = "rqc-gbs-search-activation-refine3"
     names = [one["name"] for one in lab_view(study)["choices"]]
     name = next(one for one in names if all(word in one for word in ("search", "activation", "refine3")))
     view = lab_view(study, method=name, bits=2)
     mine = next(choice for choice in view["choices"] if choice["name"] == name)
-    assert mine["solver"] == "rqc-gbs"
-    assert mine["fitting"].count(",") == 2
-    assert mine["title"] == METHODS["rqc-gbs"].title
+    assert mine["title"].startswith(METHODS["rqc-gbs"].title)
+    assert mine["title"].count(",") == 3
     small = " ".join(view["told"]["perplexity"]["small_print"][0][1]).replace("\u00a0", " ")
     assert re.search(r"On this grid: perplexity .* % lower than on the plain one \(95 %: .*draws\)", small)
     said = "".join(piece["text"] for piece in view["told"]["perplexity"]["sentences"][0][1])

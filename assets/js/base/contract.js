@@ -230,6 +230,7 @@ export const PANELS = frozen({
   "surfaces": "|Ŵ − W|",
   "deciles": "Drift by saliency decile",
   "sliders": "Slider",
+  "continued": "A sentence continued",
   "doors": "The parts below",
   "map": "Every layer",
   "curves": "Perplexity, error and drift over λ",

@@ -24,7 +24,7 @@ export type Drawing = "surface" | "flat";
 export type Control = "study" | "bits" | "method" | "layer" | "show" | "draw" | "drawing" | "pool" | "quantity" | "steps" | "lambda" | "gamma" | "play" | "compute" | "use" | "download" | "copy" | "share";
 
 /** What a link can only hide. */
-export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "rounding" | "gap" | "theorem" | "inspector" | "try" | "measured" | "numbers";
+export type Panel = "equation" | "sentence" | "hero" | "band" | "surfaces" | "deciles" | "sliders" | "continued" | "doors" | "map" | "curves" | "ruler" | "plane" | "gamma_grid" | "ladder" | "methods" | "rounding" | "gap" | "theorem" | "inspector" | "try" | "measured" | "numbers";
 
 /** Quantity with a colour of its own. */
 export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";
@@ -370,6 +370,7 @@ export interface ViewLine {
   fitting: Record<string, string | number>;
   equation: Equation | null;
   draws: number[];
+  continued: Record<string, unknown> | null;
 }
 
 /** min error + λ · penalty, or the error alone where the method has no λ. */
@@ -400,14 +401,12 @@ export interface LineKey {
   bits: number;
 }
 
-/** A line that can be chosen: `solver` is its name without the grid's fitting, `fitting` that in words. */
+/** A line that can be chosen. */
 export interface LineChoice {
   name: string;
   method: string;
   title: string;
   bits: number;
-  solver: string;
-  fitting: string;
 }
 
 /** What the axis “gamma” holds: a field of the recipe, and its sign. */
@@ -454,7 +453,6 @@ export interface Figure {
   title?: string;
   subtitle?: string;
   aria?: string;
-  means?: Means;
   radius?: Radius;
 }
 
@@ -470,13 +468,6 @@ export interface BoundArray {
   lambda?: number;
   path: string;
   array: string;
-}
-
-/** Matrices whose means over rows and over columns a page draws beside a surface, so many times as high, and the words for that; `of` is filled by bindings. */
-export interface Means {
-  times: number;
-  words: string;
-  of: unknown[];
 }
 
 /** What the page's line R chooses among: drift, error and name of each point, and the text of the error. */
@@ -773,6 +764,7 @@ export interface StudySummary {
   shipped: boolean;
   origin: "shipped" | "run" | "command_line" | "uploaded";
   has_curves: boolean;
+  has_codes: boolean;
   prefix: string;
   model: string;
   layers: number;
@@ -788,6 +780,7 @@ export interface LineSummary {
   group_size: number | null;
   draws: number[];
   lambdas: number;
+  lam: number | null;
 }
 
 /** A study that can't be read, and why. */

@@ -5,7 +5,7 @@
  * @module bind
  */
 
-/** @import { Layout, MadeFigure, MeansOf, Trace } from "./figure.d.ts" */
+/** @import { Layout, MadeFigure, Trace } from "./figure.d.ts" */
 
 /**
  * Positions on the axes of γ and λ.
@@ -24,7 +24,7 @@
  * A figure as it travels. `narrow` is what belongs at its paths on a screen narrower than `narrow_below`; `finding` is
  * what it shows at a point, in words.
  * @typedef {{data: Trace[], layout: Layout, aria?: string, finding?: Pick<Table, "over"|"values">, title?: string,
- *   subtitle?: string, means?: MeansOf,
+ *   subtitle?: string,
  *   bindings?: Binding[], narrow?: Record<string, unknown>, narrow_bindings?: Binding[], narrow_below?: number}} Figure
  */
 /**
@@ -110,8 +110,8 @@ export function openArray(buffer, info) {
  * @returns {MadeFigure}
  */
 export function figureAt(figure, at, arrays = {}, narrow = false) {
-  const { data, layout, means, aria = "" } = figure;
-  const made = structuredClone({ data, layout, aria, ...(means && { means }) });
+  const { data, layout, aria = "" } = figure;
+  const made = structuredClone({ data, layout, aria });
   const bindings = [...(figure.bindings ?? []), ...((narrow && figure.narrow_bindings) || [])];
   for (const binding of bindings) {
     const value = boundValue(binding, at, arrays);

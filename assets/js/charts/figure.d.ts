@@ -45,19 +45,11 @@ export interface Layout {
   [more: string]: unknown;
 }
 
-/** Matrices whose means over rows and over columns are drawn so many times as high, and the words for that. */
-export interface MeansOf {
-  times: number;
-  words: string;
-  of: Matrix[];
-}
-
 /** A figure at one point, with colours. */
 export interface MadeFigure {
   data: Trace[];
   layout: Layout;
   aria: string;
-  means?: MeansOf;
 }
 
 /** A point as handlers are told it. */

@@ -28,7 +28,7 @@ import { withoutBand } from "./band.js";
  *   texts: string, unseen: string|null, kept: KeptCodes|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, baseline: string, bits: number, grid: string,
  *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>,
- *   equation: Equation|null}} line
+ *   equation: Equation|null, continued?: {prompt: string, float_model: string, baseline: string, points: string[][]}|null}} line
  * @property {number|null} layer null for all layers
  * @property {Layer[]} layers that can be chosen next
  * @property {[block: number, first: number][]|null} blocks of a mixture with the first layer of each
@@ -38,7 +38,7 @@ import { withoutBand } from "./band.js";
  * @property {number|null} draw null for the mean over all
  * @property {number[]} draws
  * @property {{method: string, bits: number}} default
- * @property {{name: string, method: string, title: string, bits: number, solver: string, fitting: string}[]} choices
+ * @property {{name: string, method: string, title: string, bits: number}[]} choices
  * @property {number[]} lams
  * @property {(number|null)[]} gammas of γ, or of what `second` names in its place
  * @property {SecondAxis} second

@@ -100,7 +100,10 @@ export async function mount() {
       numbersPart(),
       radiusPart(),
       weightsPart(),
-      tryPart(recipeAt),
+      tryPart(recipeAt, () => {
+        const study = Lab.runningModel(state);
+        return study ? { title: study.model, address: studyPage(study.id) } : null;
+      }),
       ...(link.card ? [framedPart(link.card)] : []),
     ],
     onState: (explored) => dispatch({ type: "explored", explored }),

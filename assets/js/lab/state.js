@@ -5,7 +5,7 @@
  */
 
 import { fit, LAB_VIEW } from "../base/address.js";
-import { ORIGINS } from "../base/format.js";
+import { ORIGINS, plain } from "../base/format.js";
 import { METHODS } from "../base/recipe_contract.js";
 import { mayRun } from "../base/whoami.js";
 import { carriedOn } from "../explorer/state.js";
@@ -18,17 +18,20 @@ import { recipeFor } from "./preview_recipe.js";
 /** @import { Overlay, View, Wanted } from "../explorer/state.js" */
 
 /** @type {Object<string, string>} lists that are locked by another's name */
-const LOCKED_AS = { block: "layer", fitting: "method" };
+const LOCKED_AS = { block: "layer", model: "study" };
 
 /** @typedef {import("../explorer/state.js").State} ExplorerState */
 /**
  * @typedef {object} Study an entry of GET /studies
  * @property {string} id
  * @property {string} title
+ * @property {string} created
  * @property {string} origin
  * @property {boolean} shipped
+ * @property {string} model
  * @property {boolean} has_curves
- * @property {{name: string, method: string, bits: number, draws: number[]}[]} lines
+ * @property {boolean} has_codes with which its page runs the model
+ * @property {{name: string, method: string, bits: number, draws: number[], lambdas: number, lam: number|null}[]} lines
  * @property {number} layers how many
  */
 /**
@@ -204,10 +207,7 @@ export function opening({ studies, first }, wanted) {
  */
 export function fetchedFor(explored, list, text) {
   const { view } = explored;
-  if (view && (list === "method" || list === "fitting")) {
-    return { load: { ...carriedOn({ ...explored, view }), method: lineWith(view, list, text) } };
-  }
-  const name = list === "block" ? "layer" : list; // a block leads to its first layer
+  const name = { block: "layer", model: "study" }[list] ?? list; // a block leads to its first layer
   const value = /** @type {Object<string, {read: (text: string) => any}>} */ (LAB_VIEW)[name].read(text);
   if (!view) return name === "study" ? { load: { study: value } } : null;
   const wanted = { ...carriedOn({ ...explored, view }), [name]: value };
@@ -220,24 +220,6 @@ export function fetchedFor(explored, list, text) {
   // The method is kept when the width changes, if the study has it there.
   const has = view.choices.some((line) => line.name === wanted.method && line.bits === wanted.bits);
   return { load: name === "bits" && !has ? { ...wanted, method: undefined } : wanted };
-}
-
-/** The shown line among those that can be chosen. @param {View} view */
-const shownChoice = ({ line, choices }) =>
-  choices.find(({ name, bits }) => name === line.name && bits === line.bits) ?? { solver: line.name, fitting: "" };
-
-/**
- * The line of another solver, on the shown grid where it has that, or of the shown solver on another grid.
- * @param {View} view
- * @param {"method"|"fitting"} list
- * @param {string} text a solver, or a fitting
- */
-function lineWith(view, list, text) {
-  const shown = shownChoice(view);
-  const solver = list === "method" ? text : shown.solver;
-  const fitting = list === "fitting" ? text : shown.fitting;
-  const lines = view.choices.filter((line) => line.bits === view.line.bits && line.solver === solver);
-  return (lines.find((line) => line.fitting === fitting) ?? lines[0])?.name;
 }
 
 /**
@@ -265,6 +247,46 @@ export function picks(state, holds = () => true) {
 }
 
 /**
+ * The lists of models and of the studies of the shown one, which is not there where there is one alone.
+ * @param {Study[]} studies
+ * @param {string|undefined} shown
+ * @param {boolean} isLocked
+ * @returns {Choice[]}
+ */
+function studyLists(studies, shown = "", isLocked) {
+  const model = studies.find(({ id }) => id === shown)?.model;
+  const ofModel = (/** @type {string|undefined} */ name) => studies.filter((study) => study.model === name);
+  const models = [...new Set(studies.map((study) => study.model))].map(
+    /** @returns {Option} */ (name) => [name === model ? shown : fullest(ofModel(name)).id, name],
+  );
+  const further = ofModel(model);
+  const groups = [
+    { title: null, options: further.filter((study) => study.shipped).map(studyOption) },
+    {
+      title: "Your runs",
+      options: further
+        .filter((study) => !study.shipped)
+        .sort(byLam)
+        .map(runOption),
+    },
+  ].filter(({ options }) => options.length);
+  return [
+    {
+      name: "model",
+      groups: models.length ? [{ title: null, options: models }] : [],
+      value: shown,
+      disabled: isLocked || models.length < 2,
+    },
+    {
+      name: "study",
+      groups: further.length < 2 ? [] : groups,
+      value: shown,
+      disabled: isLocked || further.length < 2,
+    },
+  ];
+}
+
+/**
  * All the lists, in the order of the page.
  * @param {State} state
  * @returns {Choice[]}
@@ -277,19 +299,16 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
     value: String(value ?? ""),
     disabled: options.length < 2 || locked.includes(LOCKED_AS[name] ?? name),
   });
-  const study = list("study", (studies ?? []).map(studyOption), view?.study.id ?? wanted.study);
-  if (!view) return [study];
+  const top = studyLists(studies ?? [], view?.study.id ?? wanted.study, locked.includes("study"));
+  if (!view) return top;
   const { line } = view;
   const widths = [...new Set(view.choices.map(({ bits }) => bits))].sort((a, b) => a - b);
   const lines = view.choices.filter(({ bits }) => bits === line.bits);
-  const shown = shownChoice(view);
-  const solvers = lines.filter(({ solver }, index) => lines.findIndex((one) => one.solver === solver) === index);
-  const fittings = lines.filter(({ solver }) => solver === shown.solver);
   const { blocks, block, groups, layer } = layerChoice(view);
   /** @type {Option[]} */
   const draws = view.draws.map((seed) => [seed, `draw ${seed}`]);
   return [
-    study,
+    ...top,
     list(
       "bits",
       widths.map(/** @returns {Option} */ (bits) => [bits, `${bits}-bit`]),
@@ -297,21 +316,14 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
     ),
     list(
       "method",
-      solvers.map(
-        /** @returns {Option} */ ({ solver, title, method }) => [
-          solver,
+      lines.map(
+        /** @returns {Option} */ ({ name, title, method }) => [
+          name,
           // several of one title are told apart by their names
-          solvers.filter((one) => one.title === title).length > 1 ? `${title} · ${method}` : title,
+          lines.filter((one) => one.title === title).length > 1 ? `${title} · ${method}` : title,
         ],
       ),
-      shown.solver,
-    ),
-    list(
-      "fitting",
-      fittings.length > 1
-        ? fittings.map(/** @returns {Option} */ ({ fitting }) => [fitting, fitting || "min–max grid"])
-        : [],
-      shown.fitting,
+      line.name,
     ),
     list("block", blocks ?? [], block),
     { name: "layer", groups, value: layer, disabled: view.layers.length < 2 || locked.includes("layer") },
@@ -324,15 +336,41 @@ function everyPick({ studies, wanted, explored: { view, locked } }) {
   ];
 }
 
+/** The study with the most points of a line over its draws, with which its model opens. @param {Study[]} studies */
+const fullest = (studies) => studies.reduce((best, study) => (points(study) > points(best) ? study : best));
+
+/** @param {Study} study */
+const points = ({ lines }) => Math.max(0, ...lines.map(({ draws, lambdas }) => draws.length * lambdas));
+
+/** @param {Study} one @param {Study} other */
+const byLam = ({ lines: [one] }, { lines: [other] }) => (one?.lam ?? -1) - (other?.lam ?? -1);
+
 /**
- * A study with where it comes from, when that is not this host's app.
+ * A study without the name of its model, which another list has, and with where it comes from, when that is not this
+ * host's app.
  * @param {Study} study
  * @returns {Option}
  */
-function studyOption({ id, title, origin }) {
+function studyOption({ id, title, origin, model }) {
   const from = /** @type {Object<string, string>} */ (ORIGINS)[origin];
-  return [id, `${title || id}${from ? ` · ${from}` : ""}`];
+  const name = title.startsWith(`${model}, `) ? title.slice(model.length + 2) : title.split(": ").at(-1);
+  return [id, `${name || id}${from ? ` · ${from}` : ""}`];
 }
+
+/**
+ * A study of one's own: of a run its λ, width and method.
+ * @param {Study} study
+ * @returns {Option}
+ */
+function runOption(study) {
+  const [{ lam, bits, method }, ...more] = study.lines;
+  if (study.origin !== "run" || more.length) return studyOption(study);
+  const facts = [lam === null ? "no λ" : `λ = ${plain(lam)}`, `${bits} bits`, METHODS[method]?.also || method];
+  return [study.id, `${facts.join(", ")} · ${study.created.slice(5, 16).replace("T", " ")}`];
+}
+
+/** A study whose page runs its model; undefined where none is kept with codes. @param {State} state */
+export const runningModel = ({ studies }) => studies?.find((study) => study.has_codes && study.shipped);
 
 /**
  * Choosing a layer: one list for a dense model; for a mixture, which may have thousands of layers, a block and then a

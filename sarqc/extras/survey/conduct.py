@@ -71,7 +71,7 @@ def conduct(survey: Survey, settings: Settings, folder: Path) -> Iterator[str]:
     total = sum(int(np.prod(line.shape)) * len(survey.draws_of(line)) for line in survey.lines)
     for number, seed in enumerate(survey.draws):
         drawn = [result for result in results if seed in survey.draws_of(result.spec)]
-        draw = _Draw(shared, number, tuple(result.spec for result in drawn))
+        draw = SurveyDraw(shared, number, tuple(result.spec for result in drawn))
         for result in drawn:
             line = result.spec
             for point, model in (_solve_from_statistics if _shares_statistics(line) else _solve_by_runs)(draw, result):
@@ -109,7 +109,7 @@ def _warn_of_shared_text(shared: SharedData) -> Iterator[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Draw:
+class SurveyDraw:
     """One calibration draw, with the statistics that its lines share, made on demand."""
 
     shared: SharedData
@@ -158,7 +158,7 @@ def _shares_statistics(line: SurveyLine) -> bool:
     return line.recipe.inputs_from == "float" and line.lams != "auto" and line.to_method().unit == "layer"
 
 
-def _solve_from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
+def _solve_from_statistics(draw: SurveyDraw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
     """Put a line's weights into the model, one point (γ, λ) after the other, each with the key of that model.
 
     The curves go to ``result``. Points that are solved and measured already are taken from the artefacts, without
@@ -188,7 +188,7 @@ def _solve_from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tu
             for layer in loaded.checkpoint.layers
         }
         by_size = _errors_by_size(draw, line, grid, weights) if line.sizes else {}
-        stored, curves = _solve(draw, line, grid, methods, weights)
+        stored, curves = solve_line(draw, line, grid, methods, weights)
         models = {}
         for g, m in np.ndindex(*line.shape):
             for name, by_gamma in zip(weights, stored, strict=True):
@@ -204,8 +204,8 @@ def _solve_from_statistics(draw: _Draw, result: LineResult) -> Iterator[tuple[tu
         result.by_size.append(solution.by_size)
 
 
-def _solve(
-    draw: _Draw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
+def solve_line(
+    draw: SurveyDraw, line: SurveyLine, grid: Grid, methods: list[Method], weights: dict[str, Tensor]
 ) -> tuple[list[list[list[Callable[[], Tensor]]]], list[list[LayerCurve]]]:
     """Return makers of the weights of every layer at every point, [layer][gamma][lambda], and its curves,
     [layer][gamma].
@@ -250,7 +250,9 @@ def _weight_maker(layer: QuantizedLayer) -> Callable[[], Tensor]:
     return replace(layer, dequantized=layer.codes[:0]).stored
 
 
-def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str, Tensor]) -> dict[str, np.ndarray]:
+def _errors_by_size(
+    draw: SurveyDraw, line: SurveyLine, grid: Grid, weights: dict[str, Tensor]
+) -> dict[str, np.ndarray]:
     """Return the relative errors (layer, size, γ, λ) of layers solved on other numbers of sequences, on these and on
     unseen.
     """
@@ -277,7 +279,7 @@ def _errors_by_size(draw: _Draw, line: SurveyLine, grid: Grid, weights: dict[str
     }
 
 
-def _solve_by_runs(draw: _Draw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
+def _solve_by_runs(draw: SurveyDraw, result: LineResult) -> Iterator[tuple[tuple[int, int], str]]:
     """Quantize the model as a run of each point (γ, λ) would, one after the other, and note curves in ``result``."""
     shared, line, bench = draw.shared, result.spec, draw.shared.bench
     checkpoint, unseen = bench.loaded.checkpoint, shared.held_out

@@ -10,10 +10,8 @@
 
 import { number } from "../../base/format.js";
 import { ticks } from "../chart.js";
-import { placeOf } from "./field.js";
 
 /** @typedef {Record<"ink"|"ink2"|"ink3"|"line"|"accent"|"drift"|"surface"|"ground", string>} Look colours of the page */
-/** @typedef {{columns: Float32Array, rows: Float32Array}} Means of each input and each output channel, as values of the height axis */
 /**
  * @typedef {object} Stage what the drawing of the frame needs
  * @property {Sink} sink
@@ -82,54 +80,6 @@ export function paintWalls(stage) {
 }
 
 /**
- * The mean of each channel as a line on a wall.
- * @param {Stage} stage
- * @param {Means[]} means at the smallest and at the shown λ
- */
-export function paintMeans(stage, means) {
-  const { sink, projection, box, look } = stage;
-  const { farX, farY } = endsOf(stage);
-  means.forEach(({ columns, rows }, part) => {
-    const isShown = part === means.length - 1;
-    const stroke = { color: isShown ? look.drift : look.ink3, width: isShown ? 1.75 : 1.5 };
-    /** @type {number[]} */
-    const across = [];
-    columns.forEach((value, at) => {
-      across.push(placeOf(at, columns.length, box.width), farY, heightOf(stage, value));
-    });
-    /** @type {number[]} */
-    const along = [];
-    rows.forEach((value, at) => {
-      along.push(farX, placeOf(at, rows.length, box.depth), heightOf(stage, value));
-    });
-    sink.line(seen(projection, across), stroke);
-    sink.line(seen(projection, along), stroke);
-  });
-}
-
-/**
- * What the lines on the walls are, at their right end.
- * @param {Stage} stage
- * @param {Means[]} means
- * @param {string} words
- */
-export function paintMeansName(stage, means, words) {
-  const { sink, projection, look, size } = stage;
-  const { nearX, nearY, farX, farY } = endsOf(stage);
-  const isRight = projection.left(nearX, farY) > projection.left(farX, nearY);
-  const [x, y] = isRight ? [nearX, farY] : [farX, nearY]; // the right end of the walls
-  const isFirst = isRight ? nearX < 0 : nearY < 0;
-  const ends = means.map(({ columns, rows }) => (isRight ? columns : rows).at(isFirst ? 0 : -1) ?? 0);
-  const [left, top] = seen(projection, [x, y, heightOf(stage, Math.max(...ends))]);
-  sink.text(left - 0.4 * size, top - 1.1 * size, words, {
-    color: look.drift,
-    size: SMALL * size,
-    align: "end",
-    halo: look.surface,
-  });
-}
-
-/**
  * The names of both floor axes along the near edges, with an arrow to where channels ascend.
  * @param {Stage} stage
  * @param {{inputs: string, outputs: string}} names
@@ -188,10 +138,11 @@ export function paintCurtainEdges(stage, x) {
  * @param {Stage} stage
  * @param {string[]} names of the part on the side of low columns, and of the other
  * @param {number|null} x of the curtain
- * @param {[boolean, boolean]} isSeen whether each part has cells
+ * @param {[boolean, boolean]} isSeen whether there are cells before the curtain, and behind it
+ * @param {number} before the part that is drawn before it
  * @returns {Line[]} where they stand
  */
-export function paintParts(stage, names, x, isSeen) {
+export function paintParts(stage, names, x, isSeen, before) {
   const { sink, projection, box, look, size, width } = stage;
   const { farY } = endsOf(stage);
   const [left, top] = seen(projection, [x ?? 0, farY, (x === null ? 1 : CURTAIN_RISE) * box.height]);
@@ -200,7 +151,8 @@ export function paintParts(stage, names, x, isSeen) {
   /** @type {Line[]} */
   const lines = [];
   names.forEach((name, part) => {
-    if (x !== null && !isSeen[part]) return;
+    const side = Math.abs(part - before);
+    if (x !== null && !isSeen[side]) return;
     const isShown = part === names.length - 1;
     /** @type {Type} */
     const type = {
@@ -210,7 +162,7 @@ export function paintParts(stage, names, x, isSeen) {
       halo: look.surface,
     };
     const wide = sink.widthOf(name, type);
-    const isOnLeft = (part === 0) !== isTurned;
+    const isOnLeft = (side === 0) !== isTurned;
     const wanted = x === null ? left - wide / 2 : isOnLeft ? left - 0.7 * size - wide : left + 0.7 * size;
     const start = Math.max(2, Math.min(width - wide - 2, wanted));
     sink.text(start, middle, name, type);

@@ -4,14 +4,15 @@
  * @module surface/surface_drawing
  */
 
-/** @import { Annotation, Layout, Matrix, SceneLayout, Trace } from "../figure.d.ts" */
+/** @import { Annotation, Layout, SceneLayout, Trace } from "../figure.d.ts" */
 /** @import { Stops } from "../color_scale.js" */
 /** @import { Scale } from "./field.js" */
-/** @import { Look, Means, Stage } from "./frame.js" */
+/** @import { Look, Stage } from "./frame.js" */
 /** @import { Area, Box, Camera } from "./projection.js" */
 /** @import { Sink } from "./sinks.js" */
 
-import { isStill } from "../../base/motion.js";
+import { link } from "../../base/link.js";
+import { isStill, onTheWay } from "../../base/motion.js";
 import { channelRange } from "../cell_channels.js";
 import { stopsOf } from "../color_scale.js";
 import { s } from "../svg.js";
@@ -22,8 +23,6 @@ import {
   curtainCorners,
   endsOf,
   paintCurtainEdges,
-  paintMeans,
-  paintMeansName,
   paintNames,
   paintParts,
   paintPeaks,
@@ -42,10 +41,11 @@ const VEIL = 0.16; // opacity of the curtain
 const FINE = 2; // pixels of the faces for each of the page, at rest
 const QUICK = 1; // and while something moves
 const REST_MS = 120; // after the last change
+const SWEEP_MS = 1600; // of the curtain on arrival
 const NARROW = 420; // pixels of a picture that has no room for labels of peaks
 const MARGIN = { left: 3.6, right: 2.4, top: 2.2, bottom: 2.4 }; // sizes of type
 
-/** A figure at a point. @typedef {{data: Trace[], layout: Layout, means?: {words: string, times: number, of: Matrix[]}}} Made */
+/** A figure at a point. @typedef {{data: Trace[], layout: Layout}} Made */
 
 export class SurfaceDrawing {
   /**
@@ -60,7 +60,10 @@ export class SurfaceDrawing {
     place.append(this.canvas);
     this.sink = new CanvasSink(this.canvas);
     this.curtain = new Curtain(card, place, name, (position) => this.part(position));
-    this.share = 0.5; // of the inputs that the curtain leaves to the smallest λ
+    this.share = 0.5; // of the inputs that lie before the curtain
+    this.before = 0; // the field drawn before the curtain; the other one lies behind it
+    this.isNew = true;
+    this.halt = idle; // ends the curtain's own way
     /** @type {Camera} */
     this.camera = { ...FIRST };
     /** @type {Made|null} */
@@ -71,8 +74,6 @@ export class SurfaceDrawing {
     this.height = 0;
     /** @type {Field[]} at the smallest λ and at the shown one, or of a lone λ */
     this.fields = [];
-    /** @type {Means[]} */
-    this.means = [];
     this.morph = new Morph(new Float32Array(0));
     this.table = new Uint32Array(0);
     this.colours = ""; // of which the table was made
@@ -84,6 +85,7 @@ export class SurfaceDrawing {
     this.hovered = () => {};
     this.painted = () => {};
     turnable(place, card, this);
+    card.addEventListener("pointerdown", () => this.settle());
     document.addEventListener("visibilitychange", () => {
       if (document.hidden) this.arrive();
     });
@@ -98,6 +100,8 @@ export class SurfaceDrawing {
    */
   draw(made, { width, height }, look, isStep = false) {
     [this.made, this.look, this.width, this.height] = [made, look, width, height];
+    this.settle();
+    if (!isStep) this.before = isWildBehind(made.data) ? 1 : 0;
     const isGradual = this.take(made) && isStep && !isStill();
     const colours = JSON.stringify(made.data[0].colorscale);
     if (colours !== this.colours) {
@@ -109,8 +113,29 @@ export class SurfaceDrawing {
       this.ask();
     } else {
       this.morph.finish();
+      if (this.isNew) this.sweep();
       this.paint(isStep || this.frame ? QUICK : FINE);
     }
+    this.isNew = false;
+  }
+
+  /** Draws the curtain once from all at the smallest λ to the middle, where that is seen and disturbs nobody. */
+  sweep() {
+    const isSeen = this.place.getBoundingClientRect().top < window.innerHeight;
+    if (this.fields.length < 2 || isStill() || !isSeen || link.lecture || link.embed) return;
+    const start = 1 - this.before;
+    this.share = start;
+    this.halt = onTheWay(SWEEP_MS, (way) => {
+      this.share = start + (0.5 - start) * way;
+      this.ask();
+    });
+  }
+
+  /** Ends the curtain's own way, at the middle. */
+  settle() {
+    this.halt();
+    if (this.halt !== idle) this.share = 0.5;
+    this.halt = idle;
   }
 
   /**
@@ -118,40 +143,35 @@ export class SurfaceDrawing {
    * @param {Made} made
    * @returns {boolean} whether what is drawn can go there: it has as many of each
    */
-  take({ data, means }) {
-    const grids = [...data.map(({ z = [] }) => z), ...(means?.of ?? [])];
+  take({ data }) {
+    const grids = data.map(({ z = [] }) => z);
     const sizes = grids.map((z) => [z.length, z[0]?.length ?? 0]);
-    const counts = sizes.map(([rows, columns], at) => (at < data.length ? rows * columns : rows + columns));
+    const counts = sizes.map(([rows, columns]) => rows * columns);
     const total = counts.reduce((sum, count) => sum + count, 0);
     const isSame =
       total === this.morph.values.length &&
       data.length === this.fields.length &&
       this.fields.every(({ rows, columns }, at) => rows === sizes[at][0] && columns === sizes[at][1]);
-    if (!isSame) this.prepare(sizes, counts, data.length);
+    if (!isSame) this.prepare(sizes, counts);
     let start = 0;
     grids.forEach((z, at) => {
-      const target = this.morph.to.subarray(start, start + counts[at]);
-      if (at < data.length) copyValues(z, target);
-      else copyMeans(z, target, means?.times ?? 1);
+      copyValues(z, this.morph.to.subarray(start, start + counts[at]));
       start += counts[at];
     });
     return isSame;
   }
 
   /**
-   * Makes room for fields and means of other sizes, all in one list, so that they move as one.
+   * Makes room for fields of other sizes, all in one list, so that they move as one.
    * @param {number[][]} sizes rows and columns of each
    * @param {number[]} counts of values of each
-   * @param {number} fields how many of them are fields
    */
-  prepare(sizes, counts, fields) {
+  prepare(sizes, counts) {
     const values = new Float32Array(counts.reduce((sum, count) => sum + count, 0));
-    [this.fields, this.means] = [[], []];
+    this.fields = [];
     let start = 0;
     sizes.forEach(([rows, columns], at) => {
-      const own = values.subarray(start, start + counts[at]);
-      if (at < fields) this.fields.push(new Field(rows, columns, own));
-      else this.means.push({ columns: own.subarray(0, columns), rows: own.subarray(columns) });
+      this.fields.push(new Field(rows, columns, values.subarray(start, start + counts[at])));
       start += counts[at];
     });
     this.morph = new Morph(values);
@@ -215,6 +235,16 @@ export class SurfaceDrawing {
     return field && other ? Math.round(this.share * (field.columns - 1)) : null;
   }
 
+  /** The field on a side of the curtain, and the side of a field. @param {number} side 0 before it, 1 behind it */
+  partOn(side) {
+    return this.cut === null ? side : Math.abs(side - this.before);
+  }
+
+  /** The field that a column is drawn of. @param {number} column */
+  partAt(column) {
+    return this.cut === null ? 0 : this.partOn(column >= this.cut ? 1 : 0);
+  }
+
   /** The box of the surface, and the one around it with the gap between the parts. @returns {{inner: Box, outer: Box, area: Area}} */
   get boxes() {
     const { width, height, size } = this;
@@ -246,7 +276,7 @@ export class SurfaceDrawing {
    * @param {Sink} sink
    */
   paintOn(sink) {
-    const { made, look, fields, means, scale, size, width, height, cut } = this;
+    const { made, look, fields, scale, size, width, height, cut } = this;
     if (!made || !look) return;
     const { inner, outer, area } = this.boxes;
     const projection = new Projection(this.camera, outer, area);
@@ -254,7 +284,6 @@ export class SurfaceDrawing {
     const stage = { sink, projection, box: outer, scale, look, size, width, height };
     this.stage = stage;
     paintWalls(stage);
-    paintMeans(stage, means);
     const last = fields[0].columns - 1;
     const shift = (outer.width - inner.width) / 2;
     const stretches =
@@ -266,33 +295,32 @@ export class SurfaceDrawing {
           ];
     const x = cut === null ? null : placeOf(cut, last + 1, inner.width);
     fields.forEach((field, part) => {
-      project(field, stretches[part], projection, inner, scale);
+      project(field, stretches[this.partOn(part)], projection, inner, scale);
     });
-    const parts = projection.towards.x >= 0 ? [0, 1] : [1, 0]; // the farther one first
-    parts.forEach((part, turn) => {
+    const sides = projection.towards.x >= 0 ? [0, 1] : [1, 0]; // the farther one first
+    sides.forEach((side, turn) => {
+      const part = this.partOn(side);
       if (turn && x !== null) sink.veil(curtainCorners(stage, x), look.accent, VEIL);
       if (fields[part]) paint(fields[part], sink, projection, inner, scale);
     });
     sink.facesEnd();
     if (x !== null) paintCurtainEdges(stage, x);
-    if (means.length && made.means) paintMeansName(stage, means, made.means.words);
     paintNames(stage, { inputs: this.scene.xaxis?.title?.text ?? "", outputs: this.scene.yaxis?.title?.text ?? "" });
     const names = (made.layout.annotations ?? []).map(({ text }) => String(text ?? ""));
-    const lines = paintParts(stage, names, x, [cut !== 0, cut !== last]);
+    const lines = paintParts(stage, names, x, [cut !== 0, cut !== last], this.before);
     if (width >= NARROW) paintPeaks(stage, this.peaks(), lines);
   }
 
   /** The highest peaks of what is seen, with their input channels. */
   peaks() {
-    const { made, fields, cut, morph } = this;
+    const { made, fields, morph } = this;
     const { columns, rows } = fields[0];
     const { x = [], meta } = made?.data[0] ?? {};
     const [, inputs, word] = /** @type {[number, number, string]} */ (meta);
     const count = rows * columns;
     const shown = new Float32Array(count);
     for (let at = 0; at < count; at += 1) {
-      const part = cut !== null && at % columns >= cut ? 1 : 0;
-      shown[at] = morph.to[part * count + at];
+      shown[at] = morph.to[this.partAt(at % columns) * count + at];
     }
     return peaksOf(shown, columns).map(({ row, column }) => ({
       ...this.spotOf([row, column]),
@@ -305,7 +333,7 @@ export class SurfaceDrawing {
    * @param {[row: number, column: number]} cell
    */
   spotOf([row, column]) {
-    const field = this.fields[this.cut !== null && column >= this.cut ? 1 : 0];
+    const field = this.fields[this.partAt(column)];
     const at = field.at(row, column);
     return { left: field.lefts[at], top: field.tops[at] };
   }
@@ -335,6 +363,7 @@ export class SurfaceDrawing {
 
   /** Moves the curtain to a column. @param {number} column */
   part(column) {
+    this.settle();
     this.share = column / Math.max(1, this.fields[0].columns - 1);
     this.ask();
   }
@@ -388,7 +417,7 @@ export class SurfaceDrawing {
    */
   cellAt(left, top) {
     const isFirstNearer = (this.stage?.projection.towards.x ?? 0) < 0;
-    const fields = isFirstNearer ? this.fields : [...this.fields].reverse();
+    const fields = isFirstNearer === (this.before === 0) ? this.fields : [...this.fields].reverse();
     for (const field of fields) {
       const cell = pointAt(field, left, top);
       if (cell) return cell;
@@ -410,20 +439,17 @@ export class SurfaceDrawing {
   }
 }
 
+const idle = () => {};
+
 /**
- * The scaled mean of each column and of each row of a matrix.
- * @param {Matrix} z
- * @param {Float32Array} target columns, then rows
- * @param {number} times
+ * True where changes at the smallest λ differ more from input to input in the latter half, which then shows them. Where
+ * all of a half are cut there is less to see.
+ * @param {Trace[]} data
  */
-function copyMeans(z, target, times) {
-  const columns = z[0]?.length ?? 0;
-  target.fill(0);
-  z.forEach((line, row) => {
-    for (let column = 0; column < columns; column += 1) {
-      const value = (line[column] ?? 0) * times;
-      target[column] += value / z.length;
-      target[columns + row] += value / columns;
-    }
-  });
+function isWildBehind([{ z = [] }, other]) {
+  let difference = 0;
+  for (const line of z)
+    for (let column = 1; column < line.length; column += 1)
+      difference += (2 * column < line.length ? -1 : 1) * Math.abs((line[column] ?? 0) - (line[column - 1] ?? 0));
+  return other !== undefined && difference > 0;
 }
