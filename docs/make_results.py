@@ -98,7 +98,7 @@ def compared_accuracy(study: Study, line: Line) -> str:
     quality = line_facts(study, method=line.name, bits=line.bits, layer=None).accuracy
     if line.method == line.baseline or quality is None or quality.to_baseline is None:
         return "–"
-    difference, at = quality.to_baseline, (0, 0)
+    difference, at = quality.to_baseline.chosen_of(1), (0, 0)
     return said(difference.at(at).scaled(100), 1) + {-1: ", worse", 0: "", 1: ", better"}[difference.verdict(at)]
 
 

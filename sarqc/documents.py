@@ -255,6 +255,8 @@ class EvidenceDocument(TypedDict):
     reference: str
     text: str
     verdict: Literal["better", "worse", "equal", "unknown"]  # by an interval over draws alone
+    size: str  # “3.2 % lower”
+    bounds: str  # “95 %: 2.4 to 4.0 %, five draws, best of 7”
     words: str
 
 

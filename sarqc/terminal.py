@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from sarqc.documents import SIGNS, Divergences, LadderRun, PrintedRun, Tuning, TuningRow
+from sarqc.documents import SIGNS, Divergences, LadderRun, PrintedRun, Tuning
 from sarqc.errors import disk_full
 from sarqc.events import (
     BlockRounded,
@@ -176,9 +176,9 @@ def _standing(tuning: Tuning) -> str:
 
 def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
     from sarqc.figures import tuning_view
-    from sarqc.figures.tuning import STANDINGS
+    from sarqc.figures.tuning import STANDINGS, row_evidence
 
-    heads = ["method", "λ", "standing", "draws", "perplexity", "KL", "better than GPTQ (95 %)"]
+    heads = ["method", "λ", "standing", "draws", "perplexity", "KL", "against GPTQ 1 %"]
     rows = [heads] + [
         [
             row["method"],
@@ -187,7 +187,7 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
             str(row["draws"]),
             _cell(row["perplexity"]),
             _with_error(row["kl"], row["kl_error"]),
-            _with_interval(row),
+            "–" if row["better"] is None else row_evidence(tuning, row).span.replace("\u00a0", " "),
         ]
         for row in tuning["rows"]
     ]
@@ -213,14 +213,6 @@ def _with_error(value: float | None, error: float | None, form: str = ".4f") -> 
     if value is None:
         return "–"
     return f"{value:{form}}" + ("" if error is None else f" ± {error:{form}}")
-
-
-def _with_interval(row: TuningRow) -> str:
-    """Return the gain over GPTQ 1 % in ln perplexity, with the interval of its verdict where there is one."""
-    better, low, high = row["better"], row["better_low"], row["better_high"]
-    if better is None:
-        return "–"
-    return f"{better:.4f}" + ("" if low is None or high is None else f" ({low:.4f} to {high:.4f})")
 
 
 def _print_ladder(ladder: LadderRun, recipe: Mapping[str, Any]) -> None:

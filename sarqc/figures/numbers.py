@@ -14,7 +14,7 @@ import numpy as np
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, has_lam
-from sarqc.study.intervals import count_text, decimals_of, error_decimals, span_text
+from sarqc.study.intervals import count_text, decimals_of, error_decimals
 from sarqc.study.intervals import number as number
 from sarqc.study.paired import Difference, mean_over_draws, paired_ratio
 
@@ -97,24 +97,6 @@ def difference_decimals(doubt: float, value: float) -> int:
     return int(min(4 if abs(value) <= 1 else 3, max(base, error_decimals(doubt), 0)))
 
 
-def plus_minus(mean: float, error: float, value: float) -> str:
-    """“2.9 ± 0.5”, or only “2.9” where the error is not known."""
-    decimals = difference_decimals(error, value)
-    text = number(mean, decimals)
-    return f"{text}{NBSP}±{NBSP}{number(error, decimals)}" if math.isfinite(error) else text
-
-
-def difference_text(difference: Difference, value: float) -> str:
-    """Format a difference without axes, with its interval. ``value``: the size compared, for the decimals."""
-    decimals = difference_decimals(float(difference.doubt), value)
-    return span_text(float(difference.mean), float(difference.low), float(difference.high), decimals)
-
-
-def unsigned(difference: Difference) -> Difference:
-    """Return the difference with a mean that is not negative: “2.9 better” has no sign."""
-    return difference.scaled(-1 if difference.mean < 0 else 1)
-
-
 Format = Callable[[float], str]
 
 
@@ -181,11 +163,6 @@ def ratio_of(values: np.ndarray, reference: np.ndarray) -> Ratio:
         both = np.isfinite(values) & np.isfinite(reference) & (values > 0) & (reference > 0)
     above, below = (np.where(both, part, np.nan) for part in (values, reference))
     return Ratio(mean_over_draws(above) / mean_over_draws(below), paired_ratio(above, below))
-
-
-def is_unclear(difference: Difference) -> bool:
-    """Return True for a difference without axes of several draws that do not show it clearly."""
-    return bool(math.isfinite(difference.error) and difference.verdict(()) == 0)
 
 
 def change_text(change: float) -> str:

@@ -12,10 +12,21 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from sarqc.figures.drawing import BOTH, Axis, BoundValues, Figure, bind
-from sarqc.figures.numbers import NBSP, At, Ratio, lam_text, ratio_of, small_percent, times_text
+from sarqc.figures.numbers import (
+    NBSP,
+    At,
+    Format,
+    Ratio,
+    accuracy_text,
+    lam_text,
+    perplexity_text,
+    ratio_of,
+    small_percent,
+    times_text,
+)
 from sarqc.study.document import Result
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
-from sarqc.study.paired import spans, sweet_spots
+from sarqc.study.paired import mean_over_draws, spans, sweet_spots
 
 Say = Callable[[At], str]  # text at a point
 LONGEST = 60  # characters of a finding
@@ -83,17 +94,23 @@ def lam_point(lam: float) -> str:
     return f"λ{NBSP}={NBSP}{lam_text(lam)}"
 
 
-def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, noun: str) -> str:
-    """Name the best λ of a curve, and the λ between which the true best lies.
+def best_lam(
+    lams: Sequence[float], values: np.ndarray, best: int | None, band: np.ndarray, noun: str, show: Format
+) -> str:
+    """Name the best λ of a curve, and the λ between which the true best lies; a single measured λ by its value.
 
     Args:
         lams: The λ of the curve, M.
+        values: Its means, M; NaN if not measured.
         best: Position of the best; None where nothing was measured.
         band: Mask M of the λ that may be the best, see ``sweet_spots``; empty for a single draw.
         noun: Name of the quantity.
+        show: Format of its values.
     """
     if best is None or len(lams) < 2:
         return ""
+    if np.isfinite(values).sum() < 2:
+        return f"{noun[0].upper()}{noun[1:]} {show(float(values[best]))}, measured at {lam_point(lams[best])} only"
     runs = spans(band)
     if runs == [(0, len(lams) - 1)]:
         return f"No λ stands out in {noun}"
@@ -114,9 +131,13 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
     quality: Quality | None = getattr(facts, name)
     if quality is None or not has_lam(facts.line):
         return None
-    return finding_by_point(
-        facts, lambda at: best_lam(facts.line.lams, quality.best[at[0]], quality.band[at[0]], NOUNS[name])
-    )
+    show = perplexity_text if name == "perplexity" else accuracy_text
+
+    def say(at: At) -> str:
+        g = at[0]
+        return best_lam(facts.line.lams, quality.mean[g], quality.best[g], quality.band[g], NOUNS[name], show)
+
+    return finding_by_point(facts, say)
 
 
 @once
@@ -127,7 +148,13 @@ def error_finding(facts: LineFacts) -> BoundValues | None:
     if name is None or values is None or not has_lam(facts.line):
         return None
     best, band = least(values)
-    return finding_by_point(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], NOUNS[name]))
+    mean = mean_over_draws(values)
+
+    def say(at: At) -> str:
+        g = at[0]
+        return best_lam(facts.line.lams, mean[g], best[g], band[g], NOUNS[name], small_percent)
+
+    return finding_by_point(facts, say)
 
 
 def least(values: np.ndarray) -> tuple[tuple[int | None, ...], np.ndarray]:

@@ -35,7 +35,7 @@ HEADINGS: Headings = (
     ("draws", "Draws", "plain"),
     ("perplexity", "Perplexity", "perplexity"),
     *interval_headings("worse", "Above the best, paired", "significant", high="95 % to"),
-    *interval_headings("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
+    *interval_headings("change", "Change from GPTQ 1 %", "change", high="95 % to"),
     ("kl", "KL to the float model, nats a token", "significant"),
     ("kl_error", "± standard error", "significant"),
     ("layer_error", "ln error of layers, unseen text", "significant"),
@@ -83,7 +83,11 @@ def tuning_table(tuning: Tuning) -> DataTable:
     """Return everything known of each λ and baseline; columns that hold nothing yet are left out."""
     return data_table(
         HEADINGS,
-        [{**row, "method": title_of(row), "standing": STANDINGS[row["standing"]]} for row in tuning["rows"]],
+        [
+            {**row, "method": title_of(row), "standing": STANDINGS[row["standing"]]}
+            | ({} if row["better"] is None else row_evidence(tuning, row).columns("change"))
+            for row in tuning["rows"]
+        ],
     )
 
 
@@ -103,6 +107,7 @@ def row_evidence(tuning: Tuning, row: TuningRow) -> Evidence:
     assert row["better"] is not None
     among = sum(other["standing"] in ("best", "as_good", "worse") for other in tuning["rows"])
     facts: dict[str, Any] = {"quantity": "perplexity", "among": among, "count": row["draws"]}
+    facts["is_best"] = row["standing"] == "best"
     low, high = row["better_low"], row["better_high"]
     if low is None or high is None:
         return Evidence.of_log(-row["better"], math.nan, math.nan, over="nothing", **facts | {"among": 1})

@@ -415,7 +415,7 @@ def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
         case "screened":
             return f"{out or 'No λ'} ruled out by errors of layers"
         case "draw" if turn["draws"] < 2:
-            return f"Draw 1: {leading} ahead, nothing sure yet" if leading else "Draw 1 measured"
+            return f"Draw 1: {leading} lowest, nothing sure yet" if leading else "Draw 1 measured"
         case "draw":
             lead = "leads alone" if len(turn["left"]) < 2 else f"leads, {left} can’t be separated"
             return f"Draw {turn['draws']}: {leading} {lead}{f'; {out} clearly worse' if out else ''}"

@@ -195,6 +195,7 @@ const KINDS = {
   plain,
   perplexity: (value) => number(value, decimalsFor(value)),
   difference: (value) => number(value, Math.max(2, decimalsOf(value, 2))),
+  change: (value) => signed(percent(value, Math.max(1, Math.min(4, decimalsOf(100 * value, 2))))),
   share: (value) => percent(value, 1),
   points: (value) => number(100 * value, 1),
   significant,
@@ -205,7 +206,7 @@ const KINDS = {
 /**
  * A value of a table as text; what was not measured is a dash.
  * @param {any} value
- * @param {string} kind one of perplexity, difference, share, points, significant, flag, plain, text
+ * @param {string} kind one of perplexity, difference, change, share, points, significant, flag, plain, text
  */
 export function format(value, kind) {
   if (value === null || value === undefined) return "–";
