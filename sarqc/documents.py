@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypedDict
 
 Which = Literal["float", "quantized"]
 
@@ -255,6 +255,7 @@ class EvidenceDocument(TypedDict):
     reference: str
     text: str
     verdict: Literal["better", "worse", "equal", "unknown"]  # by an interval over draws alone
+    lead: str  # the verdict in words, where the size does not say it: “Not known yet”
     size: str  # “3.2 % lower”
     bounds: str  # “95 %: 2.4 to 4.0 %, five draws, best of 7”
     words: str
@@ -557,9 +558,6 @@ class Tuned(TypedDict):
     best: float | None
     perplexity: float | None
     log_ratio: float | None
-    against_gptq: float | None  # relative difference of the perplexity to that of GPTQ 1 %: negative is better
-    against_gptq_low: float | None  # ends of its 95 % interval
-    against_gptq_high: float | None
 
 
 class CandidateReport(TypedDict):
@@ -624,3 +622,19 @@ class PrintedRun(Summary):
 
     layers: list[NamedReport]
     seconds: float
+
+
+def test_text(protocol: Mapping[str, Any]) -> str:
+    """Return the test text of a protocol with all that perplexities depend on; empty where there is none."""
+    test = protocol.get("test") or {}
+    if not test.get("corpus"):
+        return ""
+    window, begin, tokens = (test.get(name) for name in ("window", "begin", "predicted_tokens"))
+    parts = [
+        str(test["corpus"]),
+        test.get("part"),
+        window and f"window {window:,}",
+        begin and begin != "none" and f"each behind {begin}",
+        tokens and f"{tokens:,} tokens",
+    ]
+    return ", ".join(filter(None, parts))

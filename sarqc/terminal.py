@@ -176,7 +176,8 @@ def _standing(tuning: Tuning) -> str:
 
 def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
     from sarqc.figures import tuning_view
-    from sarqc.figures.tuning import STANDINGS, row_evidence
+    from sarqc.figures.tuning import STANDINGS
+    from sarqc.study.evidence import Evidence
 
     heads = ["method", "λ", "standing", "draws", "perplexity", "KL", "against GPTQ 1 %"]
     rows = [heads] + [
@@ -187,7 +188,7 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
             str(row["draws"]),
             _cell(row["perplexity"]),
             _with_error(row["kl"], row["kl_error"]),
-            "–" if row["better"] is None else row_evidence(tuning, row).span.replace("\u00a0", " "),
+            "–" if row["better"] is None else Evidence.of_row(tuning, row).span.replace("\u00a0", " "),
         ]
         for row in tuning["rows"]
     ]

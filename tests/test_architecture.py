@@ -31,13 +31,13 @@ TREE = {
     "sarqc.engine": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study"}
     | {"sarqc.calibration", "sarqc.evaluation", "sarqc.checkpoints"},
-    "sarqc.jobs": GROUND | {"sarqc.checkpoints"},
+    "sarqc.jobs": GROUND | {"sarqc.checkpoints", "sarqc.study"},
     "sarqc.web": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study", "sarqc.figures"}
     | {"sarqc.calibration.corpora", "sarqc.calibration.text_files"}
     | {"sarqc.engine.plan", "sarqc.jobs"},
     "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events", "sarqc.figures", "sarqc.files.room"}
-    | {"sarqc.plain"},
+    | {"sarqc.plain", "sarqc.study"},
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.checkpoints", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
     | {"sarqc.jobs", "sarqc.extras"},

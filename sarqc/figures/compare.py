@@ -1,23 +1,27 @@
 """Studies side by side: where their recipes differ, their numbers, and their curves overlaid."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from sarqc.documents import Tuned
+from sarqc.documents import EvidenceDocument, Tuned, test_text
 from sarqc.errors import Refused
 from sarqc.figures.drawing import Figure, Point, Role
-from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, significant
+from sarqc.figures.numbers import NBSP, lam_text, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
+from sarqc.figures.sentence import QualityName
 from sarqc.figures.titles import constant_finding, set_finding
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
 from sarqc.quantization.storage import bits_per_weight
 from sarqc.recipe import Recipe, public_name
 from sarqc.study.document import Line, Study
+from sarqc.study.evidence import Evidence
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts
+from sarqc.study.paired import paired_difference, paired_items, paired_ratio
 
 BITS_IN_FULL = "Bits per quantized weight, scales and zero points or biases included"
 LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most eight
@@ -39,12 +43,13 @@ class RecipeDifference(TypedDict):
 
 
 class ComparedNumber(TypedDict):
-    """A quantity at the chosen point of each study; null where it was not measured."""
+    """A quantity at the chosen point of each study; null where it was not measured. Of a quality also its comparisons:
+    with the first study, or with GPTQ 1 % where that is the quantity."""
 
     title: str
     kind: str
     values: list[float | None]
-    notes: NotRequired[list[str]]  # what stands beside each value, such as its interval; empty: nothing
+    evidence: NotRequired[list[EvidenceDocument | None]]
 
 
 class TextColumn(TypedDict):
@@ -73,7 +78,7 @@ class Ending:
     """Results that a run reports at its end and its study lacks."""
 
     tuned: Tuned | None = None  # of a run that tuned
-    against_gptq: float | None = None  # relative difference of the perplexity to that of GPTQ 1 %
+    evidence: Evidence | None = None  # beside GPTQ 1 %
 
 
 @dataclass(frozen=True)
@@ -124,9 +129,13 @@ def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = No
     pairs = zip(studies, endings or [Ending()] * len(studies), strict=True)
     sides = [_Side(_chosen_facts(study), ending) for study, ending in pairs]
     layers, layers_on = _layers(sides)
+    differences = _recipe_differences(sides)
     return {
-        "studies": [{"id": side.study.id, "name": f"{LETTERS[i]}: {side.study.title}"} for i, side in enumerate(sides)],
-        "differences": _recipe_differences(sides),
+        "studies": [
+            {"id": side.study.id, "name": f"{LETTERS[i]}: {_name(sides, differences, i)}"}
+            for i, side in enumerate(sides)
+        ],
+        "differences": differences,
         "numbers": _numbers(sides),
         "layers": layers,
         "layers_on": layers_on,
@@ -140,28 +149,11 @@ def _check_comparable(studies: Sequence[Study]) -> None:
     same_text = "Pick runs with one test text, window and number of test tokens, or run them again so."
     for what, values, remedy in (
         ("the models differ", [study.model.name for study in studies], "Pick runs of one model."),
-        ("the test texts differ", map(_test, studies), same_text),
+        ("the test texts differ", [test_text(study.protocol) for study in studies], same_text),
     ):
         known = list(dict.fromkeys(value for value in values if value))
         if len(known) > 1:
             raise Refused(f"{what}: {'; '.join(known)}", "compare", remedy)
-
-
-def _test(study: Study) -> str:
-    """Return the test text with all that perplexities depend on; empty where there is none."""
-    test = study.protocol.get("test") or {}
-    if not test or not test.get("corpus"):
-        return ""
-    parts = [str(test["corpus"])]
-    if test.get("part"):
-        parts.append(test["part"])
-    if test.get("window"):
-        parts.append(f"window {number(test['window'], 0)}")
-    if test.get("begin", "none") != "none":
-        parts.append(f"each behind {test['begin']}")
-    if test.get("predicted_tokens"):
-        parts.append(f"{number(test['predicted_tokens'], 0)} tokens")
-    return ", ".join(parts)
 
 
 def _chosen_facts(study: Study) -> LineFacts:
@@ -192,6 +184,17 @@ def _recipe_differences(sides: Sequence[_Side]) -> list[RecipeDifference]:
         for key in fields
     ]
     return [row for row in rows if any(value != row["values"][0] for value in row["values"][1:])]
+
+
+def _name(sides: Sequence[_Side], differences: Sequence[RecipeDifference], index: int) -> str:
+    """Return the title of a study; where others have the same, what of its recipe they don't have."""
+    titles = [side.study.title for side in sides]
+    if len({*titles}) == len(titles) or not differences:
+        return titles[index]
+    told = sorted(differences, key=lambda row: row["field"] not in ("lambda", "gamma", "bits", "grid"))[:3]
+    return ", ".join(
+        f"{row['title']} {'none' if row['values'][index] is None else row['values'][index]}" for row in told
+    )
 
 
 def _lam(side: _Side) -> float | str | None:
@@ -227,12 +230,73 @@ def _numbers(sides: Sequence[_Side]) -> list[ComparedNumber]:
         for title, kind, values in rows
         if any(value is not None for value in values)
     ]
-    against = [side.ending.against_gptq for side in sides]
-    if any(value is not None for value in against):  # of each on its own texts
-        notes = [_interval(side.ending.tuned) for side in sides]
-        title = "Perplexity against GPTQ 1 %"
-        compared.insert(1, {"title": title, "kind": "change", "values": against, "notes": notes})
+    for row in compared:
+        if (quality := _QUALITIES.get(row["title"])) is not None:
+            row["evidence"] = _documents(_beside_first(sides, quality))
+    if any(side.ending.evidence is not None for side in sides):  # of each on its own texts
+        against = _documents([side.ending.evidence for side in sides])
+        values = [None if document is None else document["change"] for document in against]
+        row = {"title": "Perplexity against GPTQ 1 %", "kind": "change", "values": values, "evidence": against}
+        compared.insert(1, row)
     return compared
+
+
+_QUALITIES: dict[str, QualityName] = {"Perplexity, unseen text": "perplexity", "Accuracy": "accuracy"}
+
+
+def _documents(known: Sequence[Evidence | None]) -> list[EvidenceDocument | None]:
+    return [None if evidence is None else evidence.to_json() for evidence in known]
+
+
+def _beside_first(sides: Sequence[_Side], quality: QualityName) -> list[Evidence | None]:
+    """Return the comparison of each study with the first, None for that, with intervals that hold for all at once."""
+    return [None, *(_compare(side, sides[0], quality, len(sides) - 1) for side in sides[1:])]
+
+
+def _compare(side: _Side, first: _Side, quality: QualityName, among: int) -> Evidence | None:
+    """Compare two studies: over the draws that both have, or over windows or items of one draw; without an interval
+    where they have neither."""
+    value, other = (_perplexity(each) if quality == "perplexity" else each.at_start(quality) for each in (side, first))
+    if value is None or other is None:
+        return None
+    facts: dict[str, Any] = {"quantity": quality, "reference": LETTERS[0], "is_best": False}
+    ours, theirs = _in_common(side, first, quality)
+    windows = _in_common(side, first, "log_ratios" if quality == "perplexity" else "correct")
+    if quality == "accuracy" and windows[0].size and side.facts.accuracy is not None:
+        difference = paired_items(*windows).chosen_of(among)
+        return side.facts.accuracy.compare(difference, LETTERS[0], is_best=False)
+    if len(ours) > 1:
+        pair = paired_ratio if quality == "perplexity" else paired_difference
+        return Evidence.of_difference(pair(ours, theirs).chosen_of(among), **facts)
+    if len(windows[0]) == 1:
+        return Evidence.of_windows(paired_difference(windows[0][0], windows[1][0]).chosen_of(among), **facts)
+    change = value / other - 1 if quality == "perplexity" else value - other
+    return Evidence(change=change, low=math.nan, high=math.nan, over="nothing", count=len(ours), **facts)
+
+
+def _in_common(side: _Side, first: _Side, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return a quantity of two studies at their points, in the draws of calibration text that both have: D …."""
+    (ours, draws), (theirs, others) = (_by_draw(each, name) for each in (side, first))
+    if ours.shape[1:] != theirs.shape[1:]:
+        return ours[:0], theirs[:0]
+    shared = [
+        (ours[at], theirs[others.index(draw)])
+        for at, draw in enumerate(draws)
+        if draw in others and np.isfinite(ours[at]).all() and np.isfinite(theirs[others.index(draw)]).all()
+    ]
+    return np.array([pair[0] for pair in shared]), np.array([pair[1] for pair in shared])
+
+
+def _by_draw(side: _Side, name: str) -> tuple[np.ndarray, list[Any]]:
+    """Return a quantity at the chosen point, D …, and what the calibration text of each draw depends on."""
+    values = side.facts.read(name)
+    if values is None:
+        return np.zeros(0), []
+    text = dict(side.study.protocol.get("calibration") or {})
+    text.pop("seed", None)  # is the draw's
+    is_drawn = text.get("sampling") != "sequential"
+    draws = [[text, seed if is_drawn else None] for seed in side.line.draws]
+    return values[:, side.start["gamma"], side.start["lambda"]], draws
 
 
 def _bits(side: _Side) -> float | None:
@@ -248,14 +312,6 @@ def _perplexity(side: _Side) -> float | None:
     if side.ending.tuned is not None:
         return side.ending.tuned["perplexity"]
     return side.at_start("perplexity")
-
-
-def _interval(tuned: Tuned | None) -> str:
-    """“−5.0 to −1.2 %”."""
-    low, high = (tuned["against_gptq_low"], tuned["against_gptq_high"]) if tuned else (None, None)
-    if low is None or high is None:
-        return ""
-    return f"{number(100 * low, 1)} to {number(100 * high, 1)}{NBSP}%"
 
 
 def _layers(sides: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
@@ -327,14 +383,19 @@ def _overlay(sides: Sequence[_Side]) -> Figure:
 
 
 def _finding(sides: Sequence[_Side]) -> str:
-    """Name the study with the lowest perplexity at its chosen point; their draws need not be the same, so that no
-    interval says how sure that is."""
-    known = [(value, LETTERS[i]) for i, side in enumerate(sides) if (value := _perplexity(side)) is not None]
-    texts = [(perplexity_text(value), letter) for value, letter in sorted(known)]
-    if len(texts) < 2 or texts[0][0] == texts[1][0]:
+    """Compare the study with the lowest perplexity at its chosen point with the first; where that is the lowest, the
+    next one."""
+    known = _beside_first(sides, "perplexity")
+    compared = [(evidence.change, at, evidence) for at, evidence in enumerate(known) if evidence is not None]
+    if not compared:
         return ""
-    (lowest, best), (second, next_) = texts[:2]
-    return f"{best} has the lowest perplexity: {lowest}, {next_} {second}"
+    _, at, evidence = min(compared)
+    name, first = LETTERS[at], LETTERS[0]
+    words = {
+        "equal": f"{name} and {first} have equal perplexity within 1{NBSP}%",
+        "unknown": f"Not known yet if {name} or {first} has the lower perplexity",
+    }
+    return words.get(evidence.verdict, f"{name} has {evidence.size} perplexity than {first}")
 
 
 def _series(index: int) -> Role:

@@ -85,7 +85,7 @@ def tuning_table(tuning: Tuning) -> DataTable:
         HEADINGS,
         [
             {**row, "method": title_of(row), "standing": STANDINGS[row["standing"]]}
-            | ({} if row["better"] is None else row_evidence(tuning, row).columns("change"))
+            | ({} if row["better"] is None else Evidence.of_row(tuning, row).columns("change"))
             for row in tuning["rows"]
         ],
     )
@@ -100,18 +100,6 @@ def lam_of(row: TuningRow) -> float:
     """Return the λ of a candidate."""
     assert row["lambda"] is not None  # candidates have a λ
     return row["lambda"]
-
-
-def row_evidence(tuning: Tuning, row: TuningRow) -> Evidence:
-    """Return the comparison of a measured λ with GPTQ 1 %; its interval holds for all compared λ at once."""
-    assert row["better"] is not None
-    among = sum(other["standing"] in ("best", "as_good", "worse") for other in tuning["rows"])
-    facts: dict[str, Any] = {"quantity": "perplexity", "among": among, "count": row["draws"]}
-    facts["is_best"] = row["standing"] == "best"
-    low, high = row["better_low"], row["better_high"]
-    if low is None or high is None:
-        return Evidence.of_log(-row["better"], math.nan, math.nan, over="nothing", **facts | {"among": 1})
-    return Evidence.of_log(-row["better"], -high, -low, over="draws", **facts)
 
 
 def level_of(value: float) -> dict[str, Any]:
@@ -148,7 +136,7 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
     best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
     if best is None:
         parts = [_too_little(tuning), _single_draws(tuning)]
-    elif best["better"] is not None and row_evidence(tuning, best).verdict != "better":
+    elif best["better"] is not None and Evidence.of_row(tuning, best).verdict != "better":
         parts = [_undecided(tuning, best)]
     else:
         parts = [_take(tuning, best), _as_good(tuning, best), _edge(tuning, best)]
@@ -230,7 +218,7 @@ def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
     lead = ["Use " if tuning["next"] == "run" else "So far ", _point(tuning, best, best["lambda"])]
     if best["better"] is None:
         return pieces([*lead, "."])
-    evidence = row_evidence(tuning, best)
+    evidence = Evidence.of_row(tuning, best)
     return pieces([*lead, ": ", piece(evidence.size, "quality", verdict=True), f"{evidence.beside}."])
 
 
@@ -252,7 +240,7 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
 def _undecided(tuning: Tuning, best: TuningRow) -> list[Piece]:
     """State the verdict that leads to no λ: worse, equal, or not known yet; with its numbers."""
     assert best["lambda"] is not None
-    evidence = row_evidence(tuning, best)
+    evidence = Evidence.of_row(tuning, best)
     lead = {
         "worse": "Keep GPTQ 1 %: every λ that was compared is worse.",
         "equal": "Keep GPTQ 1 %: the best λ is equal to it within 1 %.",

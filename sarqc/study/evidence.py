@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
-from sarqc.documents import EvidenceDocument
+from sarqc.documents import EvidenceDocument, Tuning, TuningRow
 from sarqc.plain import measured
 from sarqc.study.gain import Gains
 from sarqc.study.intervals import count_text, error_decimals, limits_text, number
@@ -94,14 +94,27 @@ class Evidence:
             difference: Of ln perplexities, or of KL as a share of the baseline's; model less baseline, over windows.
             **facts: ``quantity``, ``reference`` and ``text``.
         """
-        ends = [float(part) for part in (difference.mean, difference.low, difference.high)]
-        known = math.isfinite(ends[1])
+        change, low, high = (float(part) for part in (difference.mean, difference.low, difference.high))
+        known = math.isfinite(low)
         facts |= {"over": "windows" if known else "nothing", "count": int(difference.draws) if known else 1}
-        return (
-            cls.of_log(*ends, **facts)
-            if facts["quantity"] == "perplexity"
-            else cls(facts.pop("quantity"), *ends, **facts)
-        )
+        facts["among"] = difference.among
+        if facts["quantity"] == "perplexity":
+            return cls.of_log(change, low, high, **facts)
+        return cls(change=change, low=low, high=high, **facts)
+
+    @classmethod
+    def of_row(cls, tuning: Tuning, row: TuningRow) -> Self:
+        """Return the comparison of a measured λ with GPTQ 1 %; its interval holds for all compared λ at once."""
+        assert row["better"] is not None
+        among = sum(other["standing"] in ("best", "as_good", "worse") for other in tuning["rows"])
+        facts: dict[str, Any] = {"quantity": "perplexity", "among": among, "count": row["draws"]}
+        evidence = tuning.get("evidence")  # former versions had none
+        facts["text"] = "" if evidence is None else evidence["text"]
+        facts["is_best"] = row["standing"] == "best"
+        low, high = row["better_low"], row["better_high"]
+        if low is None or high is None:
+            return cls.of_log(-row["better"], math.nan, math.nan, over="nothing", **facts | {"among": 1})
+        return cls.of_log(-row["better"], -high, -low, over="draws", **facts)
 
     @property
     def has_interval(self) -> bool:
@@ -140,6 +153,8 @@ class Evidence:
         counted = f"{count_text(self.count)} " if self.count else ""
         if self.over in ("windows", "items"):
             return f"{counted}{self.over} of one draw"
+        if not self.count:
+            return "no draw in common" if self.over == "nothing" else self.over
         noun = "draws" if self.over == "nothing" else self.over
         return f"{counted}{noun.removesuffix('s') if self.count == 1 else noun}"
 
@@ -201,6 +216,7 @@ class Evidence:
             "reference": self.reference,
             "text": self.text,
             "verdict": self.verdict,
+            "lead": self.lead,
             "size": self.size,
             "bounds": self.bounds,
             "words": f"{self.words}.",

@@ -17,9 +17,10 @@ from sarqc.jobs.annotations import Annotations, checked_tags
 from sarqc.jobs.listing import Question, log_ratio, perplexity
 from sarqc.jobs.run import Run, RunDocument, iso_time
 from sarqc.jobs.supervisor import Supervisor
-from sarqc.jobs.tuned import against_gptq, tuned
+from sarqc.jobs.tuned import evidence_of, tuned
 from sarqc.recipe import Recipe, method_title, public_name
 from sarqc.web.access import Access, Who
+from sarqc.web.draws import JoinedDraws
 from sarqc.web.responses import ApiRoute, json_body
 from sarqc.web.visitor import Visitor
 
@@ -98,7 +99,9 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         with store.snapshot():
             revision = store.revision()
             runs, total = store.part(question, limit, offset)
-        return json_body(request, {"runs": [seen(run).to_json() for run in runs], "total": total, "revision": revision})
+            joined = JoinedDraws(store, access.question(who, Question()))
+            documents = [seen(run).to_json() | {"evidence": joined.of(run)} for run in runs]
+        return json_body(request, {"runs": documents, "total": total, "revision": revision})
 
     @router.get("/groups")
     def list_groups(
@@ -114,10 +117,11 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         with store.snapshot():
             revision = store.revision()
             groups, total, runs = store.groups(question, by, limit, offset)
+            joined = JoinedDraws(store, access.question(who, Question()))
         documents = [
             {
                 "key": group.key,
-                "run": seen(newest).to_json(),
+                "run": seen(newest).to_json() | {"evidence": joined.of(newest)},
                 "count": group.count,
                 "states": group.states,
                 "varies": list(group.varies),
@@ -213,8 +217,12 @@ TUNED = {
     "tuned": "words",
     "tuned_lambda": "lam",
     "tuned_band": "band",
-    "against_gptq_low": "against_gptq_low",
-    "against_gptq_high": "against_gptq_high",
+}
+EVIDENCE = {
+    "against_gptq": "change",
+    "against_gptq_low": "low",
+    "against_gptq_high": "high",
+    **{f"against_gptq_{name}": name for name in ("over", "count", "among", "reference", "text", "verdict")},
 }
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets begin a formula
 
@@ -236,6 +244,11 @@ def _protocol(run: Run) -> dict[str, Any]:
     return (run.summary or {}).get("protocol") or {}
 
 
+def _evidence(name: str) -> Column:
+    """Return the getter of a field of the comparison with GPTQ 1 %."""
+    return lambda run: None if (evidence := evidence_of(run.summary)) is None else evidence.to_json().get(name)
+
+
 COLUMNS: dict[str, Column] = {
     **{name: _entry_of(vars, name) for name in ("id", "name")},
     "tags": lambda run: ", ".join(run.tags),
@@ -246,7 +259,7 @@ COLUMNS: dict[str, Column] = {
     "error": lambda run: run.error and run.error["what"],
     "perplexity": lambda run: perplexity(run.summary or {}),
     "log_ratio": lambda run: log_ratio(run.summary or {}),
-    "against_gptq": lambda run: against_gptq(run.summary),
+    **{name: _evidence(field) for name, field in EVIDENCE.items()},
     **{name: _entry_of(lambda run: tuned(run.summary), field) for name, field in TUNED.items()},
     **{name: _entry_of(lambda run: run.summary, name) for name in MEASURED},
     **{f"test_{name}": _entry_of(lambda run: _protocol(run).get("test"), name) for name in TEST},
