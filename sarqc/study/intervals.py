@@ -1,6 +1,6 @@
 """Text of a 95 % interval beside a verdict: in words of the engine, on pages, in tables.
 
-The same rule as in assets/js/base/format.js; the golden file tests/golden/format.json is read by both sides' tests.
+Numbers are written as in assets/js/base/format.js; tests of both sides read the golden file tests/golden/format.json.
 """
 
 import math
@@ -43,16 +43,11 @@ def limit_text(value: float, decimals: int) -> str:
     return number(value, decimals_of(value, 1) if rounds_to_zero else decimals)
 
 
-def interval_text(low: float, high: float, decimals: int) -> str:
-    """Return an interval as “from −0.1 to 6.4”, or “from −0.1 upwards” without an upper end.
+def limits_text(low: float, high: float, decimals: int) -> str:
+    """Return an interval as “−0.1 to 6.4”, or “−0.1 upwards” without an upper end.
 
     The ratio of few draws may have no upper end.
     """
-    return f"from {limits_text(low, high, decimals)}"
-
-
-def limits_text(low: float, high: float, decimals: int) -> str:
-    """Return an interval in brackets after its name as “−0.1 to 6.4”, or “−0.1 upwards” without an upper end."""
     if math.isinf(high):
         return f"{limit_text(low, decimals)} upwards"
     if math.isinf(low):
@@ -72,5 +67,4 @@ def span_text(mean: float, low: float, high: float, decimals: int) -> str:
     text = number(mean, decimals)
     if math.isnan(low) or math.isnan(high):
         return text
-    limits = limits_text if math.isfinite(low) and math.isfinite(high) else interval_text
-    return f"{text} ({limits(low, high, decimals)})"
+    return f"{text} ({limits_text(low, high, decimals)})"
