@@ -62,7 +62,7 @@ def gain(run: RunContext) -> Repair:
     evidence = Evidence.of_windows(
         kl.scaled(1 / before.kl.mean),
         quantity="KL",
-        reference="as it was found",
+        reference="the file as found",
         text=Path(run.recipe.test or "").name,
     )
     ratio = paired_difference(np.array(after.log_ratios), np.array(before.log_ratios))

@@ -9,8 +9,7 @@ from sarqc.documents import Tuned, Tuning
 from sarqc.study.evidence import Evidence
 
 NOT_COMPARED = "not compared"
-# Of a tuning run without a λ to take, by its verdict.
-WORDS = {"equal": "keep GPTQ 1 %", "worse": "keep GPTQ 1 %", "unknown": "not known yet"}
+WORDS = {"keep": "keep GPTQ 1 %", "go_on": "not known yet"}  # of a tuning run without a λ to take, by its next step
 
 
 def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
@@ -22,9 +21,8 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
     if best is None:
         nothing: Any = dict.fromkeys(Tuned.__annotations__) | {"words": NOT_COMPARED, "band": ""}
         return cast(Tuned, nothing)
-    to_take, evidence = tuning["next"] == "run", evidence_of(summary)
-    verdict = "unknown" if evidence is None else evidence.verdict
-    words = f"{best['lambda'] or 0.0:g} found" if to_take else WORDS.get(verdict, NOT_COMPARED)
+    to_take = tuning["next"] == "run"
+    words = f"{best['lambda'] or 0.0:g} found" if to_take else WORDS.get(tuning["next"], NOT_COMPARED)
     return {
         "lam": best["lambda"] if to_take else None,
         "gamma": best["gamma"],
