@@ -25,7 +25,7 @@ import results_of_scale
 import results_of_shrinkage
 import results_of_spans
 import results_of_tuning
-from make_reference import table
+from make_reference import signed, table
 
 from sarqc.calibration.corpora import draw_sequences, text_of
 from sarqc.figures.ladder import ladder_words, rung_name
@@ -35,7 +35,6 @@ from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import has_lam, lam_index, line_facts, read_selection
 from sarqc.study.frames import frame
-from sarqc.study.intervals import signed
 from sarqc.study.ladder import Ladder, ladder
 from sarqc.study.paired import Difference, clear_from, geometric_mean, mean_over_draws, paired_ratio
 

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from make_reference import table
+from make_reference import signed, table
 
 from sarqc.figures.numbers import draws_text, lam_text, perplexity_text
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, line_facts
-from sarqc.study.intervals import signed
 from sarqc.study.paired import paired_ratio
 
 STUDY = Path(__file__).resolve().parent.parent / "assets" / "studies" / "tiny-llama-knobs"

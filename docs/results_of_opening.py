@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from make_reference import table
+from make_reference import signed, table
 
 from sarqc.recipe import method_title
-from sarqc.study.intervals import signed
 from sarqc.study.paired import Difference
 
 NUMBERS = Path(__file__).parent / "repaired.json"

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from make_reference import table
+from make_reference import signed, table
 from results_of_costs import host_words
 
 from sarqc.figures.numbers import perplexity_text
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, line_facts
-from sarqc.study.intervals import signed
 
 NUMBERS = Path(__file__).parent / "real.json"
 FIRST_TOKENS = Path(__file__).parent / "first_tokens.json"  # of python -m benchmarks.first_tokens

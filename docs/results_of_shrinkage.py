@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from make_reference import table
+from make_reference import signed, table
 
 from sarqc.figures.numbers import computed_lam_text, lam_text
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, line_facts
-from sarqc.study.intervals import signed
 from sarqc.study.paired import Difference
 from sarqc.study.shrinkage import regret, shrinkage_lam
 

@@ -638,3 +638,22 @@ def test_text(protocol: Mapping[str, Any]) -> str:
         tokens and f"{tokens:,} tokens",
     ]
     return ", ".join(filter(None, parts))
+
+
+def with_error(value: float | None, error: float | None, form: str = ".4f") -> str:
+    """Return a measured number with its standard error, where that is known."""
+    if value is None:
+        return "–"
+    return f"{value:{form}}" + ("" if error is None else f" ± {error:{form}}")
+
+
+def distances(summary: Divergences) -> list[tuple[str, str]]:
+    """Return distances of the predictions from the float model's, with standard errors, by name; empty if unknown."""
+    if summary.get("log_ratio") is None:
+        return []
+    kl = with_error(summary["kl"], summary["kl_standard_error"])
+    return [
+        ("ln(ppl / float)", with_error(summary["log_ratio"], summary["log_ratio_standard_error"])),
+        ("KL from float", f"{kl} nats a token, 99th percentile {summary['kl_99']:.3g}"),
+        ("same top token", with_error(summary["same_top"], summary["same_top_standard_error"], ".1%")),
+    ]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from sarqc.documents import SIGNS, Divergences, LadderRun, PrintedRun, Tuning
+from sarqc.documents import SIGNS, LadderRun, PrintedRun, Tuning, distances, with_error
 from sarqc.errors import disk_full
 from sarqc.events import (
     BlockRounded,
@@ -187,7 +187,7 @@ def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
             STANDINGS[row["standing"]],
             str(row["draws"]),
             _cell(row["perplexity"]),
-            _with_error(row["kl"], row["kl_error"]),
+            with_error(row["kl"], row["kl_error"]),
             "–" if row["better"] is None else Evidence.of_row(tuning, row).span.replace("\u00a0", " "),
         ]
         for row in tuning["rows"]
@@ -208,12 +208,6 @@ def _print_words(view: Mapping[str, Any]) -> None:
 
     for line in (plain(view["sentence"]), *view["small_print"]):
         typer.echo(line.replace("\u00a0", " "))
-
-
-def _with_error(value: float | None, error: float | None, form: str = ".4f") -> str:
-    if value is None:
-        return "–"
-    return f"{value:{form}}" + ("" if error is None else f" ± {error:{form}}")
 
 
 def _print_ladder(ladder: LadderRun, recipe: Mapping[str, Any]) -> None:
@@ -294,19 +288,6 @@ def print_summary(summary: PrintedRun) -> None:
     ratios = [layer["report"]["relative_recon"] for layer in summary["layers"]]
     recon = [ratio for ratio in ratios if ratio is not None]  # None: no token came
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
-
-
-def distances(summary: Divergences) -> list[tuple[str, str]]:
-    """Return distances of the predictions from the float model's, with standard errors, by name; empty if unknown."""
-    if summary.get("log_ratio") is None:
-        return []
-
-    kl = _with_error(summary["kl"], summary["kl_standard_error"])
-    return [
-        ("ln(ppl / float)", _with_error(summary["log_ratio"], summary["log_ratio_standard_error"])),
-        ("KL from float", f"{kl} nats a token, 99th percentile {summary['kl_99']:.3g}"),
-        ("same top token", _with_error(summary["same_top"], summary["same_top_standard_error"], ".1%")),
-    ]
 
 
 def _list_choices(summary: PrintedRun) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from sarqc.quantization.methods import Method
 from sarqc.recipe import BASELINE, Recipe
 from sarqc.recipe.fields import DRAWS
 from sarqc.study.evidence import Evidence, Verdict
-from sarqc.study.gain import gains, of_one_draw
+from sarqc.study.gain import gains
 from sarqc.study.paired import paired_difference, spans
 
 SHOWN_LAYERS = 48  # whose errors are shown one by one
@@ -185,8 +185,10 @@ class TuningState(ModelComparison):
     def _evidence(self, search: Search) -> Evidence:
         """Return the comparison of the best λ with GPTQ 1 %, for all compared λ at once."""
         assert search.best is not None
-        test = Path(self.recipe.test or "").name
-        return Evidence.of_gain(search.gains, search.best, len(search.compared), quantity="perplexity", text=test)
+        gain, best = search.gains, search.best
+        ends = (-float(part[best]) for part in (gain.mean, gain.high, gain.low))
+        facts: dict[str, Any] = {"quantity": "perplexity", "over": "draws", "text": Path(self.recipe.test or "").name}
+        return Evidence.of_log(*ends, count=int(gain.draws[best]), among=len(search.compared), **facts)
 
     def _remaining(self, search: Search) -> int:
         """Return the number of further models: of all draws, or as many as there is time for."""
@@ -212,8 +214,9 @@ class TuningState(ModelComparison):
         draw_gains = []
         for draw, windows in enumerate(search.windows[:, leading]):
             if np.isfinite(windows).all():
-                mean, low, high = of_one_draw(windows)
-                draw_gains.append(DrawGain(row=leading, draw=draw, better=mean, low=or_none(low), high=or_none(high)))
+                gain = paired_difference(windows, np.zeros(1))
+                mean, low, high = (or_none(float(part)) for part in (gain.mean, gain.low, gain.high))
+                draw_gains.append(DrawGain(row=leading, draw=draw, better=mean or 0.0, low=low, high=high))
         return draw_gains
 
     def _rows(self, search: Search) -> list[TuningRow]:

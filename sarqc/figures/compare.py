@@ -10,7 +10,7 @@ import numpy as np
 from sarqc.documents import EvidenceDocument, Tuned, test_text
 from sarqc.errors import Refused
 from sarqc.figures.drawing import Figure, Point, Role
-from sarqc.figures.numbers import NBSP, lam_text, perplexity_text, significant
+from sarqc.figures.numbers import lam_text, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.sentence import QualityName
 from sarqc.figures.titles import constant_finding, set_finding
@@ -78,7 +78,7 @@ class Ending:
     """Results that a run reports at its end and its study lacks."""
 
     tuned: Tuned | None = None  # of a run that tuned
-    evidence: Evidence | None = None  # beside GPTQ 1 %
+    evidence: EvidenceDocument | None = None  # beside GPTQ 1 %
 
 
 @dataclass(frozen=True)
@@ -232,9 +232,10 @@ def _numbers(sides: Sequence[_Side]) -> list[ComparedNumber]:
     ]
     for row in compared:
         if (quality := _QUALITIES.get(row["title"])) is not None:
-            row["evidence"] = _documents(_beside_first(sides, quality))
+            known = _beside_first(sides, quality)
+            row["evidence"] = [None if evidence is None else evidence.to_json() for evidence in known]
     if any(side.ending.evidence is not None for side in sides):  # of each on its own texts
-        against = _documents([side.ending.evidence for side in sides])
+        against = [side.ending.evidence for side in sides]
         values = [None if document is None else document["change"] for document in against]
         row = {"title": "Perplexity against GPTQ 1 %", "kind": "change", "values": values, "evidence": against}
         compared.insert(1, row)
@@ -242,10 +243,6 @@ def _numbers(sides: Sequence[_Side]) -> list[ComparedNumber]:
 
 
 _QUALITIES: dict[str, QualityName] = {"Perplexity, unseen text": "perplexity", "Accuracy": "accuracy"}
-
-
-def _documents(known: Sequence[Evidence | None]) -> list[EvidenceDocument | None]:
-    return [None if evidence is None else evidence.to_json() for evidence in known]
 
 
 def _beside_first(sides: Sequence[_Side], quality: QualityName) -> list[Evidence | None]:
@@ -260,18 +257,19 @@ def _compare(side: _Side, first: _Side, quality: QualityName, among: int) -> Evi
     if value is None or other is None:
         return None
     facts: dict[str, Any] = {"quantity": quality, "reference": LETTERS[0], "is_best": False}
-    ours, theirs = _in_common(side, first, quality)
-    windows = _in_common(side, first, "log_ratios" if quality == "perplexity" else "correct")
-    if quality == "accuracy" and windows[0].size and side.facts.accuracy is not None:
-        difference = paired_items(*windows).chosen_of(among)
-        return side.facts.accuracy.compare(difference, LETTERS[0], is_best=False)
+    if quality == "accuracy":
+        answers = _in_common(side, first, "correct")
+        if len(answers[0]) and side.facts.accuracy is not None:
+            difference = paired_items(*answers).chosen_of(among)
+            return side.facts.accuracy.compare(difference, LETTERS[0], is_best=False)
+        return Evidence(change=value - other, low=math.nan, high=math.nan, over="nothing", count=0, **facts)
+    ours, theirs = _in_common(side, first, "perplexity")
     if len(ours) > 1:
-        pair = paired_ratio if quality == "perplexity" else paired_difference
-        return Evidence.of_difference(pair(ours, theirs).chosen_of(among), **facts)
+        return Evidence.of_difference(paired_ratio(ours, theirs).chosen_of(among), **facts)
+    windows = _in_common(side, first, "log_ratios")
     if len(windows[0]) == 1:
-        return Evidence.of_windows(paired_difference(windows[0][0], windows[1][0]).chosen_of(among), **facts)
-    change = value / other - 1 if quality == "perplexity" else value - other
-    return Evidence(change=change, low=math.nan, high=math.nan, over="nothing", count=len(ours), **facts)
+        return Evidence.of_windows(paired_difference(*(each[0] for each in windows)).chosen_of(among), **facts)
+    return Evidence.of_log(math.log(value / other), math.nan, math.nan, over="nothing", count=len(ours), **facts)
 
 
 def _in_common(side: _Side, first: _Side, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -390,12 +388,7 @@ def _finding(sides: Sequence[_Side]) -> str:
     if not compared:
         return ""
     _, at, evidence = min(compared)
-    name, first = LETTERS[at], LETTERS[0]
-    words = {
-        "equal": f"{name} and {first} have equal perplexity within 1{NBSP}%",
-        "unknown": f"Not known yet if {name} or {first} has the lower perplexity",
-    }
-    return words.get(evidence.verdict, f"{name} has {evidence.size} perplexity than {first}")
+    return f"{LETTERS[at]} \u2013 {evidence.words}"
 
 
 def _series(index: int) -> Role:

@@ -26,7 +26,6 @@ from sarqc.figures.drawing import (
     whiskers,
 )
 from sarqc.figures.numbers import (
-    NBSP,
     Format,
     accuracy_text,
     baseline_name,
@@ -287,17 +286,12 @@ def _against(row: _Row) -> str:
 
 
 def _finding(rows: list[_Row], lower: bool) -> str:
-    """Return the best method, and its size or verdict beside its baseline; ``rows``: the best last."""
+    """Return the best method, and its comparison with its baseline; ``rows``: the best last."""
     best = rows[-1]
     lead = f"Lowest perplexity: {best.short}" if lower else f"Highest accuracy: {best.short}"
     if best.evidence is None:
         return lead
-    reference = best.evidence.reference
-    words = {
-        "equal": f"equal to {reference} within 1{NBSP}%",
-        "unknown": f"not known yet if {'below' if lower else 'above'} {reference}",
-    }
-    return f"{lead}, {words.get(best.evidence.verdict, f'{best.evidence.size} than {reference}')}"
+    return f"{lead}, {best.evidence.clause}"
 
 
 def _aria(facts: LineFacts, rows: list[_Row], show: Format, lower: bool) -> str:

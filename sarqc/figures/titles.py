@@ -14,19 +14,19 @@ import numpy as np
 from sarqc.figures.drawing import BOTH, Axis, BoundValues, Figure, bind
 from sarqc.figures.numbers import (
     NBSP,
+    SAME,
     At,
     Format,
-    Ratio,
     accuracy_text,
+    change_text,
     lam_text,
     perplexity_text,
-    ratio_of,
     small_percent,
     times_text,
 )
 from sarqc.study.document import Result
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
-from sarqc.study.paired import mean_over_draws, spans, sweet_spots
+from sarqc.study.paired import mean_over_draws, paired_ratio, spans, sweet_spots
 
 Say = Callable[[At], str]  # text at a point
 LONGEST = 60  # characters of a finding
@@ -178,7 +178,7 @@ class TradeOff:
         self.lams, self.reference, self.last = line.lams, 0 if zero is None else zero, len(line.lams) - 1
         error = error_of(facts)
         self.drift, self.error = (
-            None if values is None else ratio_of(values, values[..., [self.reference]])
+            None if values is None else _ratio(values, values[..., [self.reference]])
             for values in (facts.selected("drift"), None if error is None else facts.selected(error))
         )
 
@@ -201,17 +201,28 @@ class TradeOff:
 trade_off = once(TradeOff)
 
 
-def _change(ratio: Ratio | None, at: At, noun: str) -> list[str]:
+def _ratio(values: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ratio of means over the draws that have both, G M, as the Lab's other changes are, and where the draws
+    show its direction; that of a single draw stands as it is.
+    """
+    both = (values > 0) & (reference > 0)
+    above, below = (np.where(both, part, np.nan) for part in np.broadcast_arrays(values, reference))
+    mean, paired = mean_over_draws(above) / mean_over_draws(below), paired_ratio(above, below)
+    return mean, ~(paired.error > 0) | (np.where(mean > 1, paired.low, -paired.high) > 0)
+
+
+def _change(ratio: tuple[np.ndarray, np.ndarray] | None, at: At, noun: str) -> list[str]:
     """“13 % less drift”, “equal drift”, “drift unclear”; nothing where it was not measured."""
-    if ratio is None or not ratio.known(at):
+    if ratio is None or not np.isfinite(ratio[0][at]):
         return []
-    if not ratio.clear(at):
+    mean, is_clear = float(ratio[0][at]), ratio[1][at]
+    if not is_clear:
         return [f"{noun} unclear"]
-    if ratio.same(at):
+    if abs(mean - 1) < SAME:
         return [f"equal {noun}"]
-    if ratio.mean[at] >= 3:
-        return [f"{times_text(ratio.mean[at])} the {noun}"]
-    return [ratio.change_in(noun, at)]
+    if mean >= 3:
+        return [f"{times_text(mean)} the {noun}"]
+    return [f"{change_text(mean - 1)}{NBSP}{'less' if mean < 1 else 'more'} {noun}"]
 
 
 @once

@@ -7,11 +7,10 @@ a difference is for the draw that was measured, and nothing about other draws.
 
 import math
 from dataclasses import dataclass, fields
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, cast
 
 from sarqc.documents import EvidenceDocument, Tuning, TuningRow
 from sarqc.plain import measured
-from sarqc.study.gain import Gains
 from sarqc.study.intervals import count_text, error_decimals, limits_text, number
 from sarqc.study.paired import Difference, RatioDifference
 
@@ -78,13 +77,6 @@ class Evidence:
         """Return the evidence of a difference of logarithms, model less baseline, with the ends of its interval."""
         change, low, high = (math.expm1(value) for value in (mean, low, high))
         return cls(change=change, low=low, high=high, **facts)
-
-    @classmethod
-    def of_gain(cls, gains: Gains, at: int, among: int, **facts: Any) -> Self:
-        """Return the evidence of a gain over a baseline, with an interval that holds for ``among`` candidates."""
-        mean, low, high = (-float(part[at]) for part in (gains.mean, gains.high, gains.low))
-        over: Sample = "draws" if math.isfinite(low) else "nothing"
-        return cls.of_log(mean, low, high, over=over, count=int(gains.draws[at]), among=among, **facts)
 
     @classmethod
     def of_windows(cls, difference: Difference, **facts: Any) -> Self:
@@ -205,22 +197,10 @@ class Evidence:
 
     def to_json(self) -> EvidenceDocument:
         """Return it with its verdict and words, as REST, studies and summaries have it."""
-        return {
-            "quantity": self.quantity,
-            "change": self.change,
-            "low": measured(self.low),
-            "high": measured(self.high),
-            "over": self.over,
-            "count": self.count,
-            "among": self.among,
-            "reference": self.reference,
-            "text": self.text,
-            "verdict": self.verdict,
-            "lead": self.lead,
-            "size": self.size,
-            "bounds": self.bounds,
-            "words": f"{self.words}.",
-        }
+        words = ("verdict", "lead", "size", "bounds")
+        document: Any = vars(self) | {name: getattr(self, name) for name in words}
+        document |= {"low": measured(self.low), "high": measured(self.high), "words": f"{self.words}."}
+        return cast(EvidenceDocument, {name: document[name] for name in EvidenceDocument.__annotations__})
 
     @property
     def _decimals(self) -> int:

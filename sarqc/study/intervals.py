@@ -5,8 +5,6 @@ Numbers are written as in assets/js/base/format.js; tests of both sides read the
 
 import math
 
-from sarqc.study.paired import Difference
-
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
@@ -53,13 +51,6 @@ def limits_text(low: float, high: float, decimals: int) -> str:
     if math.isinf(low):
         return f"{limit_text(high, decimals)} downwards"
     return f"{limit_text(low, decimals)} to {limit_text(high, decimals)}"
-
-
-def signed(difference: Difference, decimals: int) -> str:
-    """Return “+3.2 (−0.1 to 6.4)” of a difference without axes, for a table of both signs; 0 has none."""
-    mean, low, high = (float(part) for part in (difference.mean, difference.low, difference.high))
-    sign = "+" if round(mean, decimals) > 0 else ""
-    return sign + span_text(mean, low, high, decimals)
 
 
 def span_text(mean: float, low: float, high: float, decimals: int) -> str:

@@ -1,6 +1,6 @@
 """Statistics of paired draws: means, differences with their standard error, the sweet spot and its band."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Literal, Self
@@ -214,20 +214,6 @@ def paired_items(correct: np.ndarray, reference: np.ndarray) -> Difference:
     freedom = np.full(mean.shape, float(n_draws - 1))
     np.divide((of_draws + of_items) ** 2, squares, out=freedom, where=squares > 0)
     return Difference(mean, error, count, freedom)
-
-
-def mean_of(differences: Sequence[Difference]) -> Difference:
-    """Return the mean of independent differences, such as those on several tasks.
-
-    Degrees of freedom are those of a sum of variances.
-    """
-    count = len(differences)
-    squares = np.stack([one.error**2 for one in differences])
-    fourth = (squares**2 / np.stack([np.maximum(one.freedom, 1) for one in differences])).sum(axis=0)
-    freedom = np.full(fourth.shape, float(count))
-    np.divide(squares.sum(axis=0) ** 2, fourth, out=freedom, where=fourth > 0)
-    mean = np.mean([one.mean for one in differences], axis=0)
-    return Difference(mean, np.sqrt(squares.sum(axis=0)) / count, differences[0].draws, freedom)
 
 
 def sweet_spots(values: np.ndarray, *, lower_is_better: bool = True) -> tuple[tuple[int | None, ...], np.ndarray]:

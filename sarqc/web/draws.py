@@ -1,6 +1,6 @@
 """Runs of one recipe on several calibration draws, as one comparison with the baseline."""
 
-from collections.abc import Mapping
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -48,14 +48,8 @@ class JoinedDraws:
         by_draw: dict[Any, float] = {}
         for part in series:
             for run in self._store.listed(replace(self._seen, series=part), MOST):
-                if (difference := _difference(run.summary)) is not None:
+                if (evidence := evidence_of(run.summary)) is not None:
                     is_random = run.recipe.get("sampling") == "random"
                     # The beginning of the text is one draw, whatever the seed.
-                    by_draw[part, run.recipe.get("seed") if is_random else None] = difference
+                    by_draw[part, run.recipe.get("seed") if is_random else None] = math.log1p(evidence.change)
         return [*by_draw.values()]
-
-
-def _difference(summary: Mapping[str, Any] | None) -> float | None:
-    """Return ln(perplexity of the run / of the baseline); None where it was not measured."""
-    difference: float | None = ((summary or {}).get("baseline") or {}).get("difference")
-    return difference

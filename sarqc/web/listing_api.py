@@ -218,12 +218,7 @@ TUNED = {
     "tuned_lambda": "lam",
     "tuned_band": "band",
 }
-EVIDENCE = {
-    "against_gptq": "change",
-    "against_gptq_low": "low",
-    "against_gptq_high": "high",
-    **{f"against_gptq_{name}": name for name in ("over", "count", "among", "reference", "text", "verdict")},
-}
+EVIDENCE = ("low", "high", "over", "count", "among", "reference", "text", "verdict")
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets begin a formula
 
 
@@ -244,9 +239,8 @@ def _protocol(run: Run) -> dict[str, Any]:
     return (run.summary or {}).get("protocol") or {}
 
 
-def _evidence(name: str) -> Column:
-    """Return the getter of a field of the comparison with GPTQ 1 %."""
-    return lambda run: None if (evidence := evidence_of(run.summary)) is None else evidence.to_json().get(name)
+def _evidence(run: Run) -> Mapping[str, Any] | None:
+    return None if (evidence := evidence_of(run.summary)) is None else evidence.to_json()
 
 
 COLUMNS: dict[str, Column] = {
@@ -259,7 +253,8 @@ COLUMNS: dict[str, Column] = {
     "error": lambda run: run.error and run.error["what"],
     "perplexity": lambda run: perplexity(run.summary or {}),
     "log_ratio": lambda run: log_ratio(run.summary or {}),
-    **{name: _evidence(field) for name, field in EVIDENCE.items()},
+    "against_gptq": _entry_of(_evidence, "change"),
+    **{f"against_gptq_{name}": _entry_of(_evidence, name) for name in EVIDENCE},
     **{name: _entry_of(lambda run: tuned(run.summary), field) for name, field in TUNED.items()},
     **{name: _entry_of(lambda run: run.summary, name) for name in MEASURED},
     **{f"test_{name}": _entry_of(lambda run: _protocol(run).get("test"), name) for name in TEST},

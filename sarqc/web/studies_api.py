@@ -22,7 +22,6 @@ from sarqc.jobs.listing import Question
 from sarqc.jobs.tuned import tuned
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
-from sarqc.study.evidence import Evidence
 from sarqc.study.kept_codes import model_files
 from sarqc.study.library import DamagedStudy, StudySummary, first_study, summary_of
 from sarqc.study.tensors import FILE
@@ -209,10 +208,7 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         against = {name: joined.of(run) for name, run in runs.items()}
 
         def compare_studies(*studies: Study, **_: Hashable) -> Any:
-            ended = {
-                name: Ending(tuned(runs[name].summary), evidence and Evidence.of_json(evidence))
-                for name, evidence in against.items()
-            }
+            ended = {name: Ending(tuned(run.summary), against[name]) for name, run in runs.items()}
             return compare_view(studies, [ended.get(name, Ending()) for name in names])
 
         return respond(request, names, compare_studies, against=json.dumps(against))

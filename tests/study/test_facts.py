@@ -16,12 +16,10 @@ from sarqc.figures.numbers import baseline_name, difference_decimals, number
 from sarqc.figures.sentence import plain, sentence, small_print
 from sarqc.study.document import ArrayRef, StudyWriter
 from sarqc.study.facts import equal_points, has_lam, is_point, lam_index, layer_slice, line_facts
-from sarqc.study.intervals import limits_text, signed, span_text
+from sarqc.study.intervals import limits_text, span_text
 from sarqc.study.paired import (
-    Difference,
     clear_from,
     interval_of_draws,
-    mean_of,
     mean_over_draws,
     paired_difference,
     paired_items,
@@ -86,14 +84,6 @@ def test_a_mean_is_clear_from_the_quantile_of_student_on(freedom, among):
     assert clear_from(freedom + 0.9, among) == clear_from(freedom, among)
 
 
-def test_a_difference_that_rounds_to_zero_has_no_sign():
-    nothing = np.array(np.nan)
-    texts = [
-        signed(Difference(np.array(mean), nothing, np.array(1), np.array(0)), 2) for mean in (0.004, 0.006, -0.004)
-    ]
-    assert texts == ["0.00", "+0.01", "0.00"]
-
-
 class TestPairedItems:
     def test_equal_answers_differ_by_nothing(self):
         answers = np.random.default_rng(0).integers(0, 2, (3, 50))
@@ -116,27 +106,6 @@ class TestPairedItems:
         difference = np.array([[1.0, 0.0, 0.0, -1.0, 1.0]])
         found = paired_items(difference, np.zeros((1, 5)))
         assert found.error == pytest.approx(statistics.stdev(difference[0]) / math.sqrt(5))
-
-
-class TestMeanOverTasks:
-    def test_the_error_is_that_of_the_mean_over_many_repetitions(self):
-        rng = np.random.default_rng(5)
-        means, errors, wrong = [], [], 0
-        for _ in range(600):
-            tasks = [paired_items(rng.normal(0, spread, (1, items)), np.zeros((1, items)))
-                     for spread, items in ((0.2, 15), (1.0, 40), (0.5, 9))]  # fmt: skip
-            found = mean_of(tasks)
-            means.append(float(found.mean))
-            errors.append(float(found.error))
-            wrong += found.verdict(()) != 0
-        assert np.mean(errors) == pytest.approx(np.std(means), rel=0.1)
-        assert 0.02 < wrong / 600 < 0.08
-
-    def test_one_task_is_itself(self):
-        one = paired_items(np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]), np.zeros((1, 3)))
-        same = mean_of([one])
-        found, expected = ([float(value) for value in (of.mean, of.error, of.freedom)] for of in (same, one))
-        assert found == pytest.approx(expected)
 
 
 def sweet_spot(values: np.ndarray, **more: bool) -> tuple[int | None, np.ndarray]:
