@@ -15,8 +15,6 @@ from sarqc.events import EVENT_TYPES
 from sarqc.quantization.methods import METHODS, Candidates
 from sarqc.recipe import Recipe, field_extra, public_name
 from sarqc.settings import Settings
-from sarqc.study.intervals import span_text
-from sarqc.study.paired import Difference
 
 PAGE = Path(__file__).parent / "reference.md"
 
@@ -33,13 +31,6 @@ def largest(schema: dict[str, Any]) -> float | None:
 def table(head: list[str], rows: list[list[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines)
-
-
-def signed(difference: Difference, decimals: int) -> str:
-    """Return “+3.2 (−0.1 to 6.4)” of a difference without axes, for a table of both signs; 0 has none."""
-    mean, low, high = (float(part) for part in (difference.mean, difference.low, difference.high))
-    sign = "+" if round(mean, decimals) > 0 else ""
-    return sign + span_text(mean, low, high, decimals)
 
 
 def page() -> str:

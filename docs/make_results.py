@@ -25,8 +25,9 @@ import results_of_scale
 import results_of_shrinkage
 import results_of_spans
 import results_of_tuning
-from make_reference import signed, table
+from make_reference import table
 
+from benchmarks.quality.table import signed
 from sarqc.calibration.corpora import draw_sequences, text_of
 from sarqc.figures.ladder import ladder_words, rung_name
 from sarqc.models.catalogue import checkpoint_of

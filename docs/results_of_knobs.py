@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from make_reference import signed, table
+from make_reference import table
 
+from benchmarks.quality.table import signed
 from sarqc.figures.numbers import draws_text, lam_text, perplexity_text
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, line_facts

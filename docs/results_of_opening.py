@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from make_reference import signed, table
+from make_reference import table
 
+from benchmarks.quality.table import signed
 from sarqc.recipe import method_title
 from sarqc.study.paired import Difference
 

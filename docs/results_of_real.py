@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from make_reference import signed, table
+from make_reference import table
 from results_of_costs import host_words
 
+from benchmarks.quality.table import signed
 from sarqc.figures.numbers import perplexity_text
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, line_facts

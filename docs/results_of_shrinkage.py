@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from make_reference import signed, table
+from make_reference import table
 
+from benchmarks.quality.table import signed
 from sarqc.figures.numbers import computed_lam_text, lam_text
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, line_facts

@@ -1,5 +1,6 @@
 """Studies side by side: where their recipes differ, their numbers, and their curves overlaid."""
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -274,27 +275,22 @@ def _compare(side: _Side, first: _Side, quality: QualityName, among: int) -> Evi
 
 def _in_common(side: _Side, first: _Side, name: str) -> tuple[np.ndarray, np.ndarray]:
     """Return a quantity of two studies at their points, in the draws of calibration text that both have: D …."""
-    (ours, draws), (theirs, others) = (_by_draw(each, name) for each in (side, first))
-    if ours.shape[1:] != theirs.shape[1:]:
-        return ours[:0], theirs[:0]
-    shared = [
-        (ours[at], theirs[others.index(draw)])
-        for at, draw in enumerate(draws)
-        if draw in others and np.isfinite(ours[at]).all() and np.isfinite(theirs[others.index(draw)]).all()
-    ]
-    return np.array([pair[0] for pair in shared]), np.array([pair[1] for pair in shared])
+    ours, theirs = _by_draw(side, name), _by_draw(first, name)
+    shared = [draw for draw in ours if draw in theirs and ours[draw].shape == theirs[draw].shape]
+    return np.array([ours[draw] for draw in shared]), np.array([theirs[draw] for draw in shared])
 
 
-def _by_draw(side: _Side, name: str) -> tuple[np.ndarray, list[Any]]:
-    """Return a quantity at the chosen point, D …, and what the calibration text of each draw depends on."""
-    values = side.facts.read(name)
-    if values is None:
-        return np.zeros(0), []
-    text = dict(side.study.protocol.get("calibration") or {})
-    text.pop("seed", None)  # is the draw's
+def _by_draw(side: _Side, name: str) -> dict[str, np.ndarray]:
+    """Return a measured quantity at the chosen point, by what the calibration text of a draw depends on."""
+    values, text = side.facts.read(name), dict(side.study.protocol.get("calibration") or {})
     is_drawn = text.get("sampling") != "sequential"
-    draws = [[text, seed if is_drawn else None] for seed in side.line.draws]
-    return values[:, side.start["gamma"], side.start["lambda"]], draws
+    by_draw = {} if values is None else dict(zip(side.line.draws, values, strict=True))
+    at = side.start["gamma"], side.start["lambda"]
+    return {
+        json.dumps(text | {"seed": seed if is_drawn else None}): value[at]
+        for seed, value in by_draw.items()
+        if np.isfinite(value[at]).all()
+    }
 
 
 def _bits(side: _Side) -> float | None:

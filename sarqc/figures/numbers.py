@@ -12,15 +12,12 @@ from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, has_lam
 from sarqc.study.intervals import count_text, decimals_of, error_decimals
+from sarqc.study.intervals import join_names as join_names
+from sarqc.study.intervals import lam_text as lam_text
 from sarqc.study.intervals import number as number
 
 NBSP = "\u00a0"
 At = tuple[int, int]  # positions of γ and λ on the axes of a line
-
-
-def lam_text(value: float) -> str:
-    """Return λ and γ as the axis writes them."""
-    return f"{value:g}".replace("-", "\u2212")
 
 
 def computed_lam_text(value: float) -> str:
@@ -58,11 +55,6 @@ def decimals_for(value: float) -> int:
 def draws_text(count: int) -> str:
     """Return “no draws”, “one draw” or “five draws”."""
     return f"{count_text(count)} draw{'' if count == 1 else 's'}"
-
-
-def join_names(names: Sequence[str]) -> str:
-    """Return “a”, “a and b”, “a, b and c”; empty without any."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def percent(value: float, decimals: int = 0) -> str:

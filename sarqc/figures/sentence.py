@@ -71,14 +71,9 @@ class _Wording:
         return value
 
     @property
-    def in_points(self) -> bool:
-        """True where differences are given in points of a hundred."""
-        return self.name == "accuracy"
-
-    @property
     def suffix(self) -> str:
         """The text that a value was measured on."""
-        return "" if self.in_points else " on unseen text"
+        return "" if self.name == "accuracy" else " on unseen text"
 
     @property
     def comparative(self) -> str:

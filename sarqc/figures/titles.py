@@ -16,7 +16,6 @@ from sarqc.figures.numbers import (
     NBSP,
     SAME,
     At,
-    Format,
     accuracy_text,
     change_text,
     lam_text,
@@ -94,23 +93,17 @@ def lam_point(lam: float) -> str:
     return f"λ{NBSP}={NBSP}{lam_text(lam)}"
 
 
-def best_lam(
-    lams: Sequence[float], values: np.ndarray, best: int | None, band: np.ndarray, noun: str, show: Format
-) -> str:
-    """Name the best λ of a curve, and the λ between which the true best lies; a single measured λ by its value.
+def best_lam(lams: Sequence[float], best: int | None, band: np.ndarray, noun: str) -> str:
+    """Name the best λ of a curve, and the λ between which the true best lies.
 
     Args:
         lams: The λ of the curve, M.
-        values: Its means, M; NaN if not measured.
         best: Position of the best; None where nothing was measured.
         band: Mask M of the λ that may be the best, see ``sweet_spots``; empty for a single draw.
         noun: Name of the quantity.
-        show: Format of its values.
     """
     if best is None or len(lams) < 2:
         return ""
-    if np.isfinite(values).sum() < 2:
-        return f"{noun[0].upper()}{noun[1:]} {show(float(values[best]))}, measured at {lam_point(lams[best])} only"
     runs = spans(band)
     if runs == [(0, len(lams) - 1)]:
         return f"No λ stands out in {noun}"
@@ -134,8 +127,10 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
     show = perplexity_text if name == "perplexity" else accuracy_text
 
     def say(at: At) -> str:
-        g = at[0]
-        return best_lam(facts.line.lams, quality.mean[g], quality.best[g], quality.band[g], NOUNS[name], show)
+        mean, best = quality.mean[at[0]], quality.best[at[0]]
+        if best is not None and np.isfinite(mean).sum() < 2:  # lowest of nothing
+            return f"{NOUNS[name].capitalize()} {show(mean[best])}, measured at {lam_point(facts.line.lams[best])} only"
+        return best_lam(facts.line.lams, best, quality.band[at[0]], NOUNS[name])
 
     return finding_by_point(facts, say)
 
@@ -148,13 +143,7 @@ def error_finding(facts: LineFacts) -> BoundValues | None:
     if name is None or values is None or not has_lam(facts.line):
         return None
     best, band = least(values)
-    mean = mean_over_draws(values)
-
-    def say(at: At) -> str:
-        g = at[0]
-        return best_lam(facts.line.lams, mean[g], best[g], band[g], NOUNS[name], small_percent)
-
-    return finding_by_point(facts, say)
+    return finding_by_point(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], NOUNS[name]))
 
 
 def least(values: np.ndarray) -> tuple[tuple[int | None, ...], np.ndarray]:

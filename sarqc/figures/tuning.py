@@ -25,6 +25,7 @@ from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.quantization.methods import METHODS
 from sarqc.study.elimination import DELTA
 from sarqc.study.evidence import Evidence, Sample
+from sarqc.study.intervals import spans_text as spans_text
 
 MANY = 9  # λ; more names than that don't fit beside each other on a narrow screen
 HEADINGS: Headings = (
@@ -65,13 +66,6 @@ def standing_counts(tuning: Tuning) -> str:
     """“1 best, 2 as good as the best, 6 not reached”: of the standings that there are, in their order."""
     counts = {standing: len(rows_of_standing(tuning, standing)) for standing in STANDINGS if standing != "baseline"}
     return ", ".join(f"{count} {STANDINGS[standing]}" for standing, count in counts.items() if count)
-
-
-def spans_text(spans: Sequence[Sequence[float]]) -> str:
-    """“0.1”, “0.02 to 0.1”, “0 and 0.02 to 0.1”."""
-    return join_names(
-        [lam_text(first) if first == last else f"{lam_text(first)} to {lam_text(last)}" for first, last in spans]
-    )
 
 
 def saved_share(better: float) -> float:
@@ -203,7 +197,9 @@ def _single_draws(tuning: Tuning) -> list[Piece]:
         return []
     low, high = ((math.nan if end is None else -end) for end in (seen[0]["high"], seen[0]["low"]))
     over: Sample = "nothing" if math.isnan(low) else "windows"
-    first = Evidence.of_log(-seen[0]["better"], low, high, quantity="perplexity", over=over, count=0)
+    first = Evidence.of_log(
+        -seen[0]["better"], low, high, quantity="perplexity", over=over, count=int(over == "nothing")
+    )
     lam = tuning["rows"][seen[0]["row"]]["lambda"] or 0.0
     return [piece(f"λ = {lam_text(lam)} has {first.size}{first.beside}.")]
 

@@ -2,11 +2,12 @@
 else, so that all of them say the same."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
 from sarqc.documents import Tuned, Tuning
 from sarqc.study.evidence import Evidence
+from sarqc.study.intervals import spans_text
 
 NOT_COMPARED = "not compared"
 WORDS = {"keep": "keep GPTQ 1 %", "go_on": "not known yet"}  # of a tuning run without a λ to take, by its next step
@@ -27,18 +28,11 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
         "lam": best["lambda"] if to_take else None,
         "gamma": best["gamma"],
         "words": words,
-        "band": band_words(tuning["band"]),
+        "band": spans_text(tuning["band"]),
         "best": best["lambda"],
         "perplexity": best["perplexity"],
         "log_ratio": best["log_ratio"],
     }
-
-
-def band_words(band: Sequence[Sequence[float]]) -> str:
-    """“0, 0.02 to 2 and 5”: spans of λ, each with its smallest and its largest."""
-    spans = [f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in band]
-    first, last = ", ".join(spans[:-1]), "".join(spans[-1:])
-    return f"{first} and {last}" if first else last
 
 
 def evidence_of(summary: Mapping[str, Any] | None) -> Evidence | None:
@@ -52,9 +46,5 @@ def evidence_of(summary: Mapping[str, Any] | None) -> Evidence | None:
         return None
     if (known := baseline.get("evidence")) is not None:
         return Evidence.of_json(known)
-    nothing: Any = {
-        "over": "nothing",
-        "count": 1,
-        "quantity": "perplexity",
-    }  # of a former version, which had words alone
-    return Evidence.of_log(baseline["difference"], math.nan, math.nan, **nothing)
+    facts: Any = {"over": "nothing", "count": 1, "quantity": "perplexity"}  # former versions had words alone
+    return Evidence.of_log(baseline["difference"], math.nan, math.nan, **facts)

@@ -130,7 +130,7 @@ def simultaneous(difference: Paired) -> Paired:
 
 def _comparison_counts(difference: Difference) -> np.ndarray:
     """Return for each curve (… M) the number of points that are compared with a baseline, which may be one of them."""
-    is_baseline = (difference.mean == 0) & (difference.error == 0)
+    is_baseline = (difference.mean == 0) & ~(difference.error > 0)
     counts: np.ndarray = (np.isfinite(difference.mean) & ~is_baseline).sum(axis=-1)
     return counts
 

@@ -4,6 +4,7 @@ Numbers are written as in assets/js/base/format.js; tests of both sides read the
 """
 
 import math
+from collections.abc import Sequence
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -59,3 +60,20 @@ def span_text(mean: float, low: float, high: float, decimals: int) -> str:
     if math.isnan(low) or math.isnan(high):
         return text
     return f"{text} ({limits_text(low, high, decimals)})"
+
+
+def lam_text(value: float) -> str:
+    """Return λ and γ as the axis writes them."""
+    return f"{value:g}".replace("-", "\u2212")
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return “a”, “a and b”, “a, b and c”; empty without any."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def spans_text(spans: Sequence[Sequence[float]]) -> str:
+    """“0.1”, “0.02 to 0.1”, “0 and 0.02 to 0.1”."""
+    return join_names(
+        [lam_text(first) if first == last else f"{lam_text(first)} to {lam_text(last)}" for first, last in spans]
+    )

@@ -17,7 +17,7 @@ from sarqc.jobs.annotations import Annotations, checked_tags
 from sarqc.jobs.listing import Question, log_ratio, perplexity
 from sarqc.jobs.run import Run, RunDocument, iso_time
 from sarqc.jobs.supervisor import Supervisor
-from sarqc.jobs.tuned import evidence_of, tuned
+from sarqc.jobs.tuned import tuned
 from sarqc.recipe import Recipe, method_title, public_name
 from sarqc.web.access import Access, Who
 from sarqc.web.draws import JoinedDraws
@@ -152,11 +152,12 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         """Return the list as a file for spreadsheets: settings, protocol and measurements of each run at full
         precision, in English whatever the language of the request."""
         ids, seen = store.ids(access.question(who, question)), access.as_seen(who)
+        joined = JoinedDraws(store, access.question(who, Question()))
 
         def lines() -> Iterator[str]:
             yield HEAD
             for first in range(0, len(ids), PORTION):
-                yield lines_of(map(seen, store.runs(ids[first : first + PORTION])))
+                yield lines_of(map(seen, store.runs(ids[first : first + PORTION])), joined)
 
         headers = {"Content-Disposition": 'attachment; filename="runs.csv"', "Cache-Control": "no-store"}
         return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)
@@ -218,7 +219,8 @@ TUNED = {
     "tuned_lambda": "lam",
     "tuned_band": "band",
 }
-EVIDENCE = ("low", "high", "over", "count", "among", "reference", "text", "verdict")
+_PARTS = ("low", "high", "over", "count", "among", "reference", "text", "verdict")
+EVIDENCE = {"against_gptq": "change"} | {f"against_gptq_{part}": part for part in _PARTS}
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets begin a formula
 
 
@@ -239,10 +241,6 @@ def _protocol(run: Run) -> dict[str, Any]:
     return (run.summary or {}).get("protocol") or {}
 
 
-def _evidence(run: Run) -> Mapping[str, Any] | None:
-    return None if (evidence := evidence_of(run.summary)) is None else evidence.to_json()
-
-
 COLUMNS: dict[str, Column] = {
     **{name: _entry_of(vars, name) for name in ("id", "name")},
     "tags": lambda run: ", ".join(run.tags),
@@ -253,8 +251,6 @@ COLUMNS: dict[str, Column] = {
     "error": lambda run: run.error and run.error["what"],
     "perplexity": lambda run: perplexity(run.summary or {}),
     "log_ratio": lambda run: log_ratio(run.summary or {}),
-    "against_gptq": _entry_of(_evidence, "change"),
-    **{f"against_gptq_{name}": _entry_of(_evidence, name) for name in EVIDENCE},
     **{name: _entry_of(lambda run: tuned(run.summary), field) for name, field in TUNED.items()},
     **{name: _entry_of(lambda run: run.summary, name) for name in MEASURED},
     **{f"test_{name}": _entry_of(lambda run: _protocol(run).get("test"), name) for name in TEST},
@@ -275,9 +271,13 @@ def cell(value: Any) -> str | float | int:
     return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
-def lines_of(runs: Iterable[Run]) -> str:
-    """Return the lines of runs, each with its end."""
-    return _lines([cell(value(run)) for value in COLUMNS.values()] for run in runs)
+def lines_of(runs: Iterable[Run], joined: JoinedDraws) -> str:
+    """Return the lines of runs with their comparisons, each with its end."""
+    return _lines(
+        [*(cell(value(run)) for value in COLUMNS.values()), *(cell(against.get(part)) for part in EVIDENCE.values())]
+        for run in runs
+        for against in [dict[str, Any](joined.of(run) or {})]
+    )
 
 
 def _lines(rows: Iterable[Sequence[Any]]) -> str:
@@ -286,4 +286,4 @@ def _lines(rows: Iterable[Sequence[Any]]) -> str:
     return written.getvalue()
 
 
-HEAD = _lines([list(COLUMNS)])
+HEAD = _lines([[*COLUMNS, *EVIDENCE]])

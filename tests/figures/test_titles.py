@@ -8,7 +8,6 @@ import numpy as np
 
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
-from sarqc.figures.numbers import perplexity_text
 from sarqc.figures.pareto import ParetoRun, pareto_view
 from sarqc.figures.plane import plane
 from sarqc.figures.titles import best_lam, trade_off_finding
@@ -82,17 +81,15 @@ def test_what_is_unclear_or_missing_has_no_size(tmp_path):
 
 
 def test_a_best_lambda_without_a_band_is_on_one_draw():
-    none, values = np.zeros(3, dtype=bool), np.array([3.0, 1.0, 2.0])
+    none = np.zeros(3, dtype=bool)
 
-    def said(best, band, values=values):
-        return best_lam((0.0, 0.1, 1.0), values, best, band, "error", perplexity_text).replace("\u00a0", " ")
+    def said(best, band):
+        return best_lam((0.0, 0.1, 1.0), best, band, "error").replace("\u00a0", " ")
 
     assert said(None, none) == ""
     assert said(1, none) == "Error is lowest at λ = 0.1 on one draw"
     assert said(1, ~none) == "No λ stands out in error"
     assert said(0, np.array([True, False, True])) == "Error is lowest at λ = 0, not clearly"
-    # A single one is lowest of nothing.
-    assert said(1, none, np.array([np.nan, 1.0, np.nan])) == "Error 1.00, measured at λ = 0.1 only"
 
 
 def test_size_against_quality_counts_the_frontier():
