@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from sarqc.documents import SIGNS, LadderRun, PrintedRun, Tuning, distances, with_error
+from sarqc.documents import SIGNS, PrintedRun, Tuning, distances
 from sarqc.errors import disk_full
 from sarqc.events import (
     BlockRounded,
@@ -174,28 +174,6 @@ def _standing(tuning: Tuning) -> str:
     return f"draw {tuning['draws']}: {words}{good}; {tuning['seconds']:.0f} s"
 
 
-def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
-    from sarqc.figures import tuning_view
-    from sarqc.figures.tuning import STANDINGS
-    from sarqc.study.evidence import Evidence
-
-    heads = ["method", "λ", "standing", "draws", "perplexity", "KL", "against GPTQ 1 %"]
-    rows = [heads] + [
-        [
-            row["method"],
-            "–" if row["lambda"] is None else f"{row['lambda']:g}",
-            STANDINGS[row["standing"]],
-            str(row["draws"]),
-            _cell(row["perplexity"]),
-            with_error(row["kl"], row["kl_error"]),
-            "–" if row["better"] is None else Evidence.of_row(tuning, row).span.replace("\u00a0", " "),
-        ]
-        for row in tuning["rows"]
-    ]
-    print_table(rows)
-    _print_words(tuning_view(tuning, recipe))
-
-
 def print_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows with their cells below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -203,38 +181,35 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _print_words(view: Mapping[str, Any]) -> None:
+def _print_view(view: Mapping[str, Any]) -> None:
+    """Print the table and the words of a run that compares models."""
     from sarqc.figures.sentence import plain
 
+    columns, rows = view["table"]["columns"], view["table"]["rows"]
+    cells = [[_cell(row[column["key"]], column["kind"]) for column in columns] for row in rows]
+    print_table([[column["title"] for column in columns], *cells])
     for line in (plain(view["sentence"]), *view["small_print"]):
         typer.echo(line.replace("\u00a0", " "))
 
 
-def _print_ladder(ladder: LadderRun, recipe: Mapping[str, Any]) -> None:
-    from sarqc.figures import ladder_view
-
-    view = ladder_view(ladder, recipe)
-    columns, rows = view["table"]["columns"], view["table"]["rows"]
-    cells = [[_cell(row[column["key"]]) for column in columns] for row in rows]
-    print_table([[column["title"] for column in columns], *cells])
-    _print_words(view)
-
-
-def _cell(value: Any) -> str:
+def _cell(value: Any, kind: str) -> str:
+    if kind == "change" and value is not None:
+        return f"{100 * value:+.2f} %"
     return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def print_summary(summary: PrintedRun) -> None:
     """Print the numbers of a finished run, for people."""
+    from sarqc.figures import ladder_view, tuning_view
 
     def line(name: str, value: str) -> None:
         typer.echo(f"{name:<22}{value}")
 
     if tuning := summary.get("tuning"):
-        _print_tuning(tuning, summary["recipe"])
+        _print_view(tuning_view(tuning, summary["recipe"]))
         return
     if ladder := summary.get("ladder"):
-        _print_ladder(ladder, summary["recipe"])
+        _print_view(ladder_view(ladder, summary["recipe"]))
         return
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
     for number, (what, which) in enumerate(_list_choices(summary)):

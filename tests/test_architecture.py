@@ -37,7 +37,7 @@ TREE = {
     | {"sarqc.calibration.corpora", "sarqc.calibration.text_files"}
     | {"sarqc.engine.plan", "sarqc.jobs"},
     "sarqc.terminal": {"sarqc.errors", "sarqc.documents", "sarqc.events", "sarqc.figures", "sarqc.files.room"}
-    | {"sarqc.plain", "sarqc.study"},
+    | {"sarqc.plain"},
     "sarqc.__main__": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.checkpoints", "sarqc.study", "sarqc.engine", "sarqc.terminal"}
     | {"sarqc.jobs", "sarqc.extras"},

@@ -136,7 +136,7 @@ def test_tuning_and_the_terminal(verdict, logs, capsys):
     known = Evidence.of_row(tuning, best)
     assert known.verdict == verdict
     assert bounds_of(said)[0] == known.bounds.replace("\u00a0", " ")
-    assert known.span.replace("\u00a0", " ") in printed
+    assert f"{100 * math.expm1(change):+.2f} %" in printed
     assert bounds_of(printed) == bounds_of(said)
     table = view["table"]["rows"][0]
     assert table["change"] == pytest.approx(math.expm1(change))

@@ -57,10 +57,11 @@ class Steps:
     perplexity: RatioDifference  # paired by draw, for all λ at once
 
     @property
-    def changes(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Changes as shares of the perplexity at the default of GPTQ, and the ends of their intervals."""
-        perplexity = self.perplexity
-        return perplexity.mean / perplexity.scale, perplexity.low / perplexity.scale, perplexity.high / perplexity.scale
+    def changes(self) -> np.ndarray:
+        """Changes as shares of the perplexity at the default of GPTQ, and the ends of their intervals: 3 M."""
+        parts = [getattr(self.perplexity, part) for part in ("mean", "low", "high")]
+        changes: np.ndarray = np.stack(parts) / self.perplexity.scale
+        return changes
 
     def evidence(self, m: int) -> Evidence:
         """Return the comparison of a λ with the default of GPTQ."""
@@ -131,9 +132,9 @@ def ruler(facts: LineFacts) -> Figure | None:
 
 def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> None:
     """Add the change at every λ with its interval."""
-    mean, ends = steps.changes[0], steps.changes[1:]
+    mean, *ends = steps.changes
     drawn, side = clamp(mean, span)
-    down, up = (np.where(side == 0, bar, 0.0) for bar in bar_lengths(mean, ends, span[1] - span[0]))
+    down, up = (np.where(side == 0, bar, 0.0) for bar in bar_lengths(mean, (ends[0], ends[1]), span[1] - span[0]))
     zero = line_shape((0, 1), [0], "var(--ink-3)", "dot", layer="below", xref="paper", yref="y")
     figure["layout"]["shapes"].append(zero)
     color = QUALITY["color"]

@@ -89,7 +89,8 @@ class Quality:
             return None
         low, high = paired.low.copy(), paired.high.copy()
         if best is not None:
-            low[best], high[best] = self._difference_at(paired, best).low, self._difference_at(paired, best).high
+            difference = self._difference_at(paired, best)
+            low[best], high[best] = difference.low, difference.high
         return self.mean + (low - paired.mean), self.mean + (high - paired.mean)
 
     def _difference_at(self, paired: Difference, at: tuple[int, int]) -> Difference:
