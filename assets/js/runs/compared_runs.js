@@ -116,7 +116,7 @@ function compared(value, kind, evidence) {
   if (!evidence) return text;
   const { lead, size, bounds, words } = evidence;
   const beside = [lead, kind === "change" ? "" : size, bounds].filter(Boolean).join(", ");
-  return html`${text}<small class="beside" title=${words}>${beside}</small>`;
+  return html`${kind === "change" ? text : pair(text, nothing)}<small class="beside" title=${words}>${beside}</small>`;
 }
 
 /** @param {number | null} value @param {string} kind @param {number} i @param {number | null} first */

@@ -238,8 +238,8 @@ const MOODS = { better: "is-better", worse: "is-worse", equal: nothing, unknown:
 /** The comparison with GPTQ 1 %, with a colour where the draws show it. @param {Run} run */
 function againstCell({ evidence }) {
   if (!evidence) return NOTHING;
-  const { verdict, lead, size, bounds, text, words } = evidence;
-  const beside = [lead, text && `on ${text}`, bounds].filter(Boolean).join(", ");
+  const { verdict, lead, size, bounds, words } = evidence;
+  const beside = [lead, bounds].filter(Boolean).join(", ");
   return html`<span class=${MOODS[verdict]} title=${words}>${size}</span><small class="beside">${beside}</small>`;
 }
 
