@@ -19,6 +19,7 @@ import numpy as np
 from sarqc.engine.screening import in_question
 from sarqc.engine.search import Costs, Search, order_by_promise
 from sarqc.recipe import TUNED_LAMS
+from sarqc.study.evidence import EQUAL
 from sarqc.study.gain import gains
 
 LAMS = np.array(TUNED_LAMS)
@@ -29,6 +30,7 @@ LAYERS = 42
 # by five draws of each, t(0.975, 4) √(2/5) with errors of 0.006.
 RESOLUTION = 2.7764 * 0.4**0.5 * 0.006
 MOST = 8  # draws of a search
+COST = 0.3  # of quantization at the best λ, in ln perplexity
 
 Noise = Literal["independent", "smooth", "heavy tails", "uneven"]
 NOISES: tuple[Noise, ...] = ("independent", "smooth", "heavy tails", "uneven")
@@ -60,11 +62,15 @@ class Simulated:
     kind: Noise
 
     @classmethod
-    def of(cls, rng: np.random.Generator, kind: Noise = "independent", *, level: bool = False) -> Simulated:
-        """``level``: a model to which λ makes no difference."""
+    def of(
+        cls, rng: np.random.Generator, kind: Noise = "independent", *, level: bool = False, gain: float | None = None
+    ) -> Simulated:
+        """``level``: a model to which λ makes no difference; ``gain``: of the best λ over GPTQ 1 %, any where None."""
         place = 10 ** rng.uniform(-2, 0)
-        truth = valley(place, 0.0 if level else 10 ** rng.uniform(-2.5, -0.5), rng.uniform(2, 12))
-        gptq = truth.min() + (0.0 if level else rng.uniform(-0.02, 0.1))
+        truth = COST + valley(place, 0.0 if level else 10 ** rng.uniform(-2.5, -0.5), rng.uniform(2, 12))
+        if gain is None:
+            gain = 0.0 if level else rng.uniform(-0.02, 0.1)
+        gptq = truth.min() + gain
         errors = valley(place / rng.uniform(1, 3), rng.uniform(0.3, 0.5), rng.uniform(10, 14))
         uneven = 0.5 if kind == "uneven" else 0.2
         return cls(np.append(truth, gptq), errors, 0.006 * np.exp(rng.normal(0, uneven, K + 1)), kind)
@@ -124,7 +130,7 @@ def searched(model: Simulated, host: Host, budget: float, rng: np.random.Generat
     while True:
         search = Search(values, order, (K,), (), windows[:, [K]] - windows)
         costs = Costs(float(np.mean(taken)) if taken else 0.0, STATISTICS * host.slow)
-        if search.end(tuple(LAMS), None) or (step := search.next(budget - host.now, costs, 1)) is None:
+        if search.end(tuple(LAMS), None, has_budget=True) or (step := search.next(budget - host.now, costs, 1)) is None:
             break
         began, values, windows = host.now, values.copy(), windows.copy()
         if not np.isfinite(values[step.draw]).any() and step.draw and not host.work(STATISTICS, budget):
@@ -150,15 +156,24 @@ def false_claims(kind: Noise, count: int, draws: int, races: int = 2000) -> floa
     return false / races
 
 
-def simulated(kind: Noise, budget: float, searches: int = 1000, *, slowest: float = 20.0) -> dict[str, float]:
-    """Over many searches, at a budget in seconds of which one model is planned to take one: how often what was said is
-    false, nothing was said in vain, and the budget was kept.
+def simulated(
+    kind: Noise,
+    budget: float,
+    searches: int = 1000,
+    *,
+    slowest: float = 20.0,
+    level: bool = False,
+    gain: float | None = None,
+) -> dict[str, float]:
+    """Over many searches, at a budget in seconds of which one model is planned to take one: how often each verdict was
+    given, how often falsely, how often none was possible, and whether the budget was kept.
     """
     rng = np.random.default_rng([NOISES.index(kind), round(budget)])
-    named = beyond = silent = possible = late = false = claims = measured = 0
+    named = beyond = silent = possible = late = false = measured = 0
+    verdicts = dict.fromkeys(("better", "worse", "equal", "unknown"), 0)
     missed: list[float] = []
     for _ in range(searches):
-        model = Simulated.of(rng, kind)
+        model = Simulated.of(rng, kind, level=level, gain=gain)
         host = Host(rng, float(np.exp(rng.uniform(0, np.log(slowest)))))
         outcome = searched(model, host, budget, rng)
         search, best = outcome.search, outcome.search.best
@@ -166,19 +181,19 @@ def simulated(kind: Noise, budget: float, searches: int = 1000, *, slowest: floa
         possible += outcome.needed <= budget
         silent += best is None and outcome.needed <= budget
         measured += int(search.seen.sum())
-        if best is None:
+        if (evidence := search.evidence()) is None or best is None:
             continue
         named += 1
         regret = float(model.truth[best] - model.truth[:K].min())
         missed.append(regret)
         beyond += regret > RESOLUTION
-        truth = float(model.truth[K] - model.truth[best])
-        verdict = search.gains.verdict(best)
-        claims += verdict != 0
-        false += (verdict == 1 and truth <= 0) or (verdict == -1 and truth >= 0)
+        change = float(np.expm1(model.truth[best] - model.truth[K]))
+        verdicts[evidence.verdict] += 1
+        true = {"better": change < 0, "worse": change > 0, "equal": abs(change) <= EQUAL, "unknown": True}
+        false += not true[evidence.verdict]
     return {
         "searches": searches, "budget": budget, "named": named / searches, "outside": beyond / max(1, named),
         "regret": float(np.mean(missed)) if missed else 0.0, "silent": silent / max(1, possible),
-        "late": late / searches, "claims": claims / max(1, named), "false": false / max(1, named),
-        "measured": measured / searches,
+        "late": late / searches, "false": false / max(1, named), "measured": measured / searches,
+        **{verdict: times / max(1, named) for verdict, times in verdicts.items()},
     }  # fmt: skip

@@ -114,6 +114,15 @@ def again(settings: Settings) -> dict[str, Any]:
     return {"first": seconds[0], "one_more": seconds[1]}
 
 
+# What is true of simulated models, with the budget of their searches in planned times of one model.
+TRUTHS: dict[str, tuple[float, dict[str, Any]]] = {
+    "any, short": (60.0, {}),
+    "any": (200.0, {}),
+    "no difference": (200.0, {"level": True}),
+    "best λ 1 % better": (200.0, {"gain": 0.01}),
+}
+
+
 def simulation() -> dict[str, Any]:
     """False claims where nothing differs, and searches on hosts of any load."""
     return {
@@ -122,7 +131,8 @@ def simulation() -> dict[str, Any]:
                    for count in (2, 5, 12) for draws in (2, 5, 8)]
             for kind in NOISES
         },
-        "searches": {kind: [simulated(kind, budget) for budget in (20.0, 60.0, 200.0)] for kind in NOISES},
+        "searches": {kind: {name: simulated(kind, budget, **truth) for name, (budget, truth) in TRUTHS.items()}
+                     for kind in NOISES},
     }  # fmt: skip
 
 

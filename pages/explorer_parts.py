@@ -93,26 +93,23 @@ def main_plots() -> None:
             )
 
 
+_DOOR = """
+<button type="button" class="door-button" data-door="{name}" data-testid="door-{name}" data-panel data-control="doors"
+  aria-expanded="false" aria-controls="door-{name}"><b>{title}</b><span data-finding="{name}"></span></button>
+"""
 _SMALL_PRINT = (
     '<div data-control="sentence"><p class="small-print" data-part="small-print" data-testid="small-print"></p></div>'
 )
 
 
 def doors() -> None:
-    """Lay out the parts below the main figures, each closed until it is opened."""
-    buttons = "".join(
-        (
-            f'<button type="button" class="door-button" data-door="{name}" data-testid="door-{name}" '
-            f'aria-expanded="false"\n          aria-controls="door-{name}"><b>{title}</b><span '
-            f'data-finding="{name}"></span></button>'
-        )
-        for name, title in DOORS.items()
-    )
-    part(f'<div class="doors" data-part="doors" data-panel data-control="doors">{buttons}</div>', classes="area-doors")
-    part(_SMALL_PRINT, classes="area-small-print")
-    for name, content in _CONTENT.items():
-        with gr.Column(elem_id=f"door-{name}", elem_classes=["door", "is-off"]):
-            content()
+    """Lay out the parts below the main figures, each behind its button and closed until it is opened."""
+    with gr.Column(elem_classes=["doors"]):
+        for name, content in _CONTENT.items():
+            part(_DOOR.format(name=name, title=DOORS[name]), classes="area-door")
+            with gr.Column(elem_id=f"door-{name}", elem_classes=["door", "is-off"]):
+                content()
+        part(_SMALL_PRINT, classes="area-small-print")
 
 
 def _layers() -> None:

@@ -52,8 +52,8 @@ def build(settings: Settings) -> None:
   <nav class="tour-foot" aria-label="Steps">
     <button type="button" class="act-quiet" data-part="back" data-control="back" data-testid="back">Back</button>
     <ol class="progress" data-testid="progress">{progress}</ol>
-    <button type="button" class="act" data-part="next" data-control="next" data-testid="next">Next</button>
-    <a class="act" href="{root}/" data-part="lab" data-control="next" data-testid="to-lab" hidden>Open the Lab</a>
+    <button type="button" class="act-quiet" data-part="next" data-control="next" data-testid="next">Next</button>
+    <a class="act-quiet" href="{root}/" data-part="lab" data-control="next" data-testid="to-lab" hidden>Open the Lab</a>
     <p class="hint">Space, → or a presenter’s remote: first the answer, then the next step. F fills the screen, B
       blackens it.</p>
     <span class="tour-tools">

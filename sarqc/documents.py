@@ -67,11 +67,7 @@ class AccuracyProtocol(TypedDict):
     acc_norm_standard_error: NotRequired[float]
     subjects: NotRequired[dict[str, float]]
     limit_for_each: NotRequired[str]
-    decoding: NotRequired[str]
-    max_new_tokens: NotRequired[int]
-    program_limits: NotRequired[str]
     outcomes: NotRequired[dict[str, int]]
-    prompts_without_their_beginning: NotRequired[int]
 
 
 class TextProtocol(TypedDict):
@@ -273,9 +269,9 @@ class Baseline(Divergences):
     words: str
 
 
-# Why tuning ended: nothing more can be told apart, the band is narrow enough, budget or draws are spent; empty: it has
-# not.
-End = Literal["", "known", "narrow", "budget", "draws"]
+# Why tuning ended: the test text can't rank λ, the best λ has a verdict, nothing more can be told apart, the band is
+# narrow enough, budget or draws are spent; empty: it has not.
+End = Literal["", "yardstick", "verdict", "known", "narrow", "budget", "draws"]
 
 # Of the λ compared in two draws: the best, those not significantly different from it, and those clearly worse;
 # ruled out by the errors of layers alone; not reached: neither; baseline: not a candidate.
@@ -294,7 +290,6 @@ TuningRow = TypedDict(
         "standing": Standing,
         "draws": int,  # in which it was measured
         "layer_error": float | None,  # mean over layers of ln relative error on unseen text, in the first draw
-        "layer_excess": NotRequired[list[float]],  # of each layer: ln error above that at its own best λ
         "log_ratio": float | None,  # ln(perplexity / float model’s): GPTQ 1 %’s, over all draws, less ``better``
         "log_ratio_error": float | None,  # standard error over the draws in which it was measured
         "perplexity": float | None,  # that this ratio is
@@ -347,6 +342,7 @@ class Tuning(TypedDict):
     one_draw: list[DrawGain]  # of the λ that leads, each draw by itself; empty where nothing was measured
     draws: int  # of which conclusions are drawn
     measured: int  # models that were quantized and measured
+    reused: NotRequired[int]  # of these, the results of earlier runs; former versions had none
     planned: int  # that would be, with as many draws as there may be and the candidates that are left
     seconds: float  # of this run, on the clock on the wall; of several workers, of work
     budget: float | None  # seconds

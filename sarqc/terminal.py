@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from sarqc.documents import SIGNS, PrintedRun, Tuning, distances
+from sarqc.documents import SIGNS, PrintedRun, distances
 from sarqc.errors import disk_full
 from sarqc.events import (
     BlockRounded,
@@ -134,7 +134,9 @@ def words(event: Event) -> str:
         case CandidateDone():
             return f"λ = {event.lam:g}: perplexity {event.perplexity:.4g} on the sequences kept for judging"
         case TuningStanding():
-            return _standing(event.tuning)
+            from sarqc.figures.tuning import progress_text
+
+            return f"{progress_text(event.tuning)}; {event.tuning['seconds']:.0f} s"
         case LadderStanding():
             return f"{event.ladder['measured']} of at most {event.ladder['planned']} models measured"
         case Warned():
@@ -159,19 +161,6 @@ def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iter
             free = free_bytes(folder)
         yield Warned(f"{WAITS} It goes on by itself when there is some. {disk_full().remedy}", str(folder))
         wait_for_more(folder, free)
-
-
-def _standing(tuning: Tuning) -> str:
-    from sarqc.figures.tuning import spans_text, standing_counts
-
-    if not tuning["draws"]:
-        return (
-            f"errors of layers compared, {tuning['screened'][0]} of {tuning['screened'][1]}: {standing_counts(tuning)}"
-        )
-    best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
-    words = "nothing to compare yet" if best is None else f"best λ = {best['lambda']:g}"
-    good = f", as good: {spans_text(tuning['band'])}" if tuning["band"] else ""
-    return f"draw {tuning['draws']}: {words}{good}; {tuning['seconds']:.0f} s"
 
 
 def print_table(rows: Sequence[Sequence[str]]) -> None:

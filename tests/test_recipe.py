@@ -309,11 +309,11 @@ def test_the_longest_texts_are_taken():
 @pytest.mark.parametrize(
     ("said", "what", "fix"),
     [
-        ({"lambda": -1}, "λ (lambda) is -1: it must be 0 or more, or “auto”", {"lambda": 0}),
+        ({"lambda": -1}, "λ (lambda) is −1: it must be 0 or more, or “auto”", {"lambda": 0}),
         ({"lambda": "abc"}, "λ (lambda) is 'abc': it must be a number, or “auto”", None),
         ({"bits": 9}, "bits is 9: it must be 4 or less", {"bits": 4}),
         ({"group_size": "abc"}, "group size is 'abc': it must be a whole number", None),
-        ({"sweep": [-1]}, "λ curve (sweep) is -1: it must be 0 or more", None),
+        ({"sweep": [-1]}, "λ curve (sweep) is −1: it must be 0 or more", None),
         ({"samples": 1, "lambda": "auto"}, "there is only one", {"samples": 2}),
     ],
 )

@@ -10,14 +10,13 @@ from itertools import accumulate
 from pydantic import BaseModel, ConfigDict
 
 from sarqc.engine.costs import ComparisonCosts
-from sarqc.engine.search import ENOUGH
+from sarqc.engine.search import AHEAD, ENOUGH, SURE
 from sarqc.recipe import Recipe
 
 USUAL_MINUTES = (1, 3, 5, 10, 20, 30, 60, 120, 240, 480, 1440)
 IN_QUESTION = 6  # λ that the errors of layers leave: four to eight were seen
 SCREENING_SHARE = 1 / 5  # of a budget
 RESERVE = 0.9  # of a budget that is planned, since hosts are not always as fast as before
-ENOUGH_DRAWS = 4  # of a ladder: the interval of a difference over fewer is more than three standard errors each way
 
 
 class BudgetChoice(BaseModel):
@@ -28,7 +27,7 @@ class BudgetChoice(BaseModel):
     minutes: float
     draws: int  # of tuning, and those in which all steps of a ladder are measured
     models: int  # λ that are compared, or measured where nothing is; steps of one more draw of a ladder
-    enough: bool  # three λ are compared in two draws; differences of steps have useful intervals
+    enough: bool  # three λ are compared in four draws; differences of steps have useful intervals
     words: str  # “10 min: 6 λ × 4 draws”
 
 
@@ -42,38 +41,43 @@ class BudgetPlan(BaseModel):
 
 
 def budget_plan(costs: ComparisonCosts, recipe: Recipe) -> BudgetPlan:
-    """Return the usual budgets around the shortest sufficient one, with the requested one; and the minutes of the
-    former.
+    """Return the usual budgets around the shortest sufficient one that each buy more than a shorter one, with the
+    requested one; and the minutes of the sufficient one.
     """
     budget = partial(tuning_budget if recipe.kind == "tune" else ladder_budget, costs, recipe.draws)
     every = [budget(usual) for usual in USUAL_MINUTES]
     at = next((place for place, choice in enumerate(every) if choice.enough), len(every) - 1)
-    lengths = {choice.minutes for choice in every[max(0, at - 1) : at + 3]}
-    if recipe.minutes is not None:
-        lengths.add(recipe.minutes)
+    first = {(choice.draws, choice.models): choice.minutes for choice in reversed(every[max(0, at - 1) : at + 3])}
+    lengths = {*first.values()} | ({recipe.minutes} if recipe.minutes is not None else set())
     return BudgetPlan(budgets=tuple(map(budget, sorted(lengths))), sensible_minutes=every[at].minutes)
 
 
 def tuning_budget(costs: ComparisonCosts, most_draws: int, minutes: float) -> BudgetChoice:
-    """Return the result of ``search.Search`` with a budget on a host that is as fast as planned."""
+    """Return the result of ``search.Search`` with a budget on a host that is as fast as planned, and without an earlier
+    verdict.
+    """
     seconds, model = RESERVE * 60 * minutes, costs.models["model"]
     left = seconds - costs.start - costs.draw - min(costs.screening, SCREENING_SHARE * seconds)
 
     def of(lams: int, draws: int) -> float:
         return draws * (lams + 1) * model + (draws - 1) * costs.draw
 
-    lams = next((count for count in range(IN_QUESTION, ENOUGH - 1, -1) if of(count, 2) <= left), 0)
-    draws = 1
-    if lams:
-        draws = next(count for count in range(most_draws, 1, -1) if count == 2 or of(lams, count) <= left)
-    else:
+    sure = min(SURE, most_draws)
+    draws = next((count for count in range(sure, 1, -1) if of(ENOUGH, count) <= left), 1)
+    lams, further = ENOUGH, 0
+    if draws == 1:
         lams = max(0, min(ENOUGH - 1, int(left / model) - 1))
-    if draws > 1:
-        words = f"{lams} λ × {draws} draws"
-    else:
         words = f"{f'about {lams} λ' if lams else 'errors of layers alone'}, not enough to compare"
-    words = f"{minutes:g} min: {words}"
-    return BudgetChoice(minutes=minutes, draws=draws, models=lams, enough=draws > 1 and lams >= ENOUGH, words=words)
+    else:
+        left -= of(ENOUGH, draws)
+        if draws == sure:  # two more draws of the best two, then further λ
+            further = min(2, most_draws - sure, int(left / ((AHEAD + 1) * model + costs.draw)))
+            left -= further * ((AHEAD + 1) * model + costs.draw)
+            lams += min(IN_QUESTION - ENOUGH, int(left / (sure * model))) if further == min(2, most_draws - sure) else 0
+        words = f"{lams} λ × {draws}{f' to {draws + further}' if further else ''} draws"
+    return BudgetChoice(
+        minutes=minutes, draws=draws + further, models=lams, enough=draws == sure > 1, words=f"{minutes:g} min: {words}"
+    )
 
 
 def ladder_budget(costs: ComparisonCosts, most_draws: int, minutes: float) -> BudgetChoice:
@@ -82,7 +86,7 @@ def ladder_budget(costs: ComparisonCosts, most_draws: int, minutes: float) -> Bu
     draws = min(most_draws, max(0, int(left / whole)))
     left -= draws * whole + costs.draw
     steps = sum(spent <= left for spent in accumulate(costs.models.values())) if draws < most_draws else 0
-    enough, step_count = draws >= min(ENOUGH_DRAWS, most_draws), len(costs.models)
+    enough, step_count = draws >= min(SURE, most_draws), len(costs.models)
     if draws:
         words = f"{step_count} steps × {draws} {'draw, no intervals' if draws == 1 else 'draws'}"
     else:
@@ -92,7 +96,7 @@ def ladder_budget(costs: ComparisonCosts, most_draws: int, minutes: float) -> Bu
 
 
 def short_budget_warnings(plan: BudgetPlan | None, minutes: float | None) -> Iterator[str]:
-    """Yield a warning if the requested budget compares nothing: it takes two draws."""
+    """Yield a warning if the requested budget compares nothing: that takes two draws."""
     chosen = next((choice for choice in (plan.budgets if plan else ()) if choice.minutes == minutes), None)
     if plan and chosen is not None and chosen.draws < 2:
         yield f"this budget is too short ({chosen.words}): take {plan.sensible_minutes:g} min"

@@ -45,6 +45,7 @@ class Screening:
     gammas: tuple[float | None, ...]
     errors: np.ndarray
     budget: Budget = field(init=False)  # of ``run``
+    _begun: float = field(init=False)  # seconds that were spent before
 
     @classmethod
     def of(cls, draw: Draw, base: Method, lams: tuple[float, ...], gammas: tuple[float | None, ...]) -> Screening:
@@ -81,7 +82,7 @@ class Screening:
 
     def run(self, budget: Budget) -> Iterator[None]:
         """Yield after each part. Raises ``TimeUp`` where the whole budget is spent."""
-        self.budget = budget
+        self.budget, self._begun = budget, budget.spent()
         every = range(len(self.gammas))
         if budget.seconds is None or budget.is_shared:
             yield from self._solve_in_order(1, every)
@@ -95,7 +96,9 @@ class Screening:
 
     def _has_time(self, share: float = SHARE) -> bool:
         self.budget.check()
-        return self.budget.seconds is None or self.budget.is_shared or self.budget.spent() < share * self.budget.seconds
+        if self.budget.seconds is None or self.budget.is_shared:
+            return True
+        return self.budget.spent() - self._begun < share * (self.budget.seconds - self._begun)
 
     def _solve_in_order(self, part: int, gammas: Sequence[int]) -> Iterator[None]:
         """Solve in the order of the model, in which statistics are collected. ``part``: one of so many linears."""

@@ -293,6 +293,9 @@ def _run_line(run: RunContext, writer: StudyWriter) -> Line:
     if recipe.auto_by() is not None:
         fields = auto_axes(recipe)
         arrays |= auto_arrays(writer, recipe, [list(run.reports.values())], [run.selection])
+    entry, baseline = entry_of(recipe.method), run.summary["baseline"]
+    if baseline is not None and entry is not None and entry.baseline == baseline["method"]:
+        fields["baseline_perplexity"] = baseline["perplexity"]
     return study_line(
         recipe.method,
         fitting,

@@ -7,14 +7,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from sarqc.documents import DrawGain, End, Next, Tuning, TuningRow, TuningTurn
 from sarqc.engine.comparison import ModelComparison
 from sarqc.engine.screening import Screening, in_question
-from sarqc.engine.search import ENOUGH, Search, order_by_promise, rounded_up
+from sarqc.engine.search import AHEAD, ENOUGH, SURE, Search, order_by_promise, rounded_up
 from sarqc.engine.trials import TrialResult
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import Method
@@ -24,7 +24,6 @@ from sarqc.study.evidence import Evidence, Verdict
 from sarqc.study.gain import gains
 from sarqc.study.paired import paired_difference, spans
 
-SHOWN_LAYERS = 48  # whose errors are shown one by one
 _NEXT: dict[Verdict, Next] = {"better": "run", "equal": "keep", "worse": "keep", "unknown": "go_on"}
 
 
@@ -45,6 +44,7 @@ class TuningState(ModelComparison):
     gamma: float | None = None
     order: tuple[int, ...] = ()  # λ in question, the most promising first; none until they are settled
     durations: list[float] = field(default_factory=list)  # seconds of each model that was measured in this run
+    new: int = 0  # models that were measured in this run
     draw_seconds: float = 0.0  # of the statistics of the last draw
     why: End = ""  # the reason of its end
     turns: list[TuningTurn] = field(default_factory=list)
@@ -90,6 +90,11 @@ class TuningState(ModelComparison):
             (every[-1],),
             None if windows is None else windows[:, [tuned]] - windows,
         )
+
+    def end(self) -> End | None:
+        """Return the reason to end even with time left; None without one."""
+        lams = [candidate.method.lam for candidate in self.candidates]
+        return self.search.end(lams, self.recipe.band, has_budget=self.budget.seconds is not None)
 
     def by_name(self, indices: Iterable[int]) -> list[list[int]]:
         """Return the same candidates, those of one method together: they are solved at once."""
@@ -156,6 +161,7 @@ class TuningState(ModelComparison):
             "one_draw": self._gains_by_draw(search),
             "draws": search.draws,
             "measured": measured,
+            "reused": measured - self.new,
             "planned": measured + (0 if self.why else self._remaining(search)),
             "seconds": round(self.budget.spent(), 1),
             "budget": self.budget.seconds,
@@ -163,7 +169,7 @@ class TuningState(ModelComparison):
             "blocks": self.blocks,
             "end": self.why,
             "next": step,
-            "evidence": None if search.best is None else self._evidence(search).to_json(),
+            "evidence": None if (evidence := self._evidence(search)) is None else evidence.to_json(),
             "more_minutes": self._more_minutes(search) if self.why == "budget" else None,
             "recipe": self._next_recipe(step, search),
         }
@@ -176,19 +182,14 @@ class TuningState(ModelComparison):
         return [[lams[first], lams[last]] for first, last in spans(np.array(mask))]
 
     def _next(self, search: Search) -> Next:
-        if not self.why:
+        if not self.why or self.why == "yardstick":
             return ""
-        if search.best is None:
-            return "go_on"
-        return _NEXT[self._evidence(search).verdict]
+        evidence = self._evidence(search)
+        return "go_on" if evidence is None else _NEXT[evidence.verdict]
 
-    def _evidence(self, search: Search) -> Evidence:
+    def _evidence(self, search: Search) -> Evidence | None:
         """Return the comparison of the best λ with GPTQ 1 %, for all compared λ at once."""
-        assert search.best is not None
-        gain, best = search.gains, search.best
-        ends = (-float(part[best]) for part in (gain.mean, gain.high, gain.low))
-        facts: dict[str, Any] = {"quantity": "perplexity", "over": "draws", "text": Path(self.recipe.test or "").name}
-        return Evidence.of_log(*ends, count=int(gain.draws[best]), among=len(search.compared), **facts)
+        return search.evidence(Path(self.recipe.test or "").name)
 
     def _remaining(self, search: Search) -> int:
         """Return the number of further models: of all draws, or as many as there is time for."""
@@ -200,10 +201,14 @@ class TuningState(ModelComparison):
         return self.affordable(every)
 
     def _more_minutes(self, search: Search) -> float:
-        """Return a budget in which a search that goes on from here would have compared enough, or one more draw."""
+        """Return a budget in which a search that goes on from here would have compared enough, or two more draws."""
         seconds, left = self.model_seconds(), self.budget.seconds or 0.0
-        target = [*(self.order or range(ENOUGH))[:ENOUGH], *search.baselines]
-        missing = int((~search.seen[:2, target]).sum()) if search.best is None else 2 * len(target)
+        if search.best is None or search.draws < SURE:
+            lams, draws = (self.order or range(ENOUGH))[:ENOUGH], SURE
+        else:
+            lams, draws = search.compared[:AHEAD], search.draws + 2
+        target = [*lams, *search.baselines]
+        missing = len(target) * draws - int(search.seen[:draws, target].sum())
         needed = missing * seconds + 2 * self.draw_seconds if seconds else 3 * left
         return rounded_up(1.2 * needed / 60)
 
@@ -228,8 +233,6 @@ class TuningState(ModelComparison):
         )
         above = _distances_to_best(search, ratios)
         screened = self.screening.known(self._gamma_at())
-        excess = screened - screened.min(axis=1, keepdims=True) if len(screened) else screened
-        sampled = excess[:: max(1, math.ceil(len(excess) / SHOWN_LAYERS))]
         perplexity = self.run.original.perplexity
         rows: list[TuningRow] = []
         for index, candidate in enumerate(self.candidates):
@@ -245,9 +248,8 @@ class TuningState(ModelComparison):
                     "lambda": candidate.method.lam if candidate.method.sweeps() else None,
                     "gamma": candidate.method.gamma,
                     "standing": search.standing(index),
-                    "draws": int(search.seen[:, index].sum()),
+                    "draws": int(search.seen[: max(1, search.draws), index].sum()),
                     "layer_error": float(screened[:, index].mean()) if is_tuned and len(screened) else None,
-                    "layer_excess": [round(float(value), 4) for value in sampled[:, index]] if is_tuned else [],
                     "log_ratio": mean,
                     "log_ratio_error": error,
                     "perplexity": None if mean is None or perplexity is None else perplexity.value * math.exp(mean),

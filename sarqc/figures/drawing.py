@@ -363,13 +363,20 @@ def honest_range(inner: np.ndarray, outer: np.ndarray, *, always: Sequence[float
     return low - pad * span, high + pad * span
 
 
-def whiskers(values: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the ends of 95 % intervals, as far as they may set a range: with few draws an interval is many times as
-    wide as the spread of values, and would flatten them."""
-    seen = values[np.isfinite(values)]
-    most = float(np.ptp(seen)) if seen.size > 1 else np.inf
-    down, up = (np.minimum(length, most) for length in bar_lengths(values, (low, high), most))
+def whiskers(values: np.ndarray, low: np.ndarray, high: np.ndarray, among: np.ndarray | None = None) -> np.ndarray:
+    """Return the ends of 95 % intervals, as far as they may set a range: with few draws an interval may be many times
+    as wide as the spread of values, here or ``among`` others, and would flatten them."""
+    seen = values if among is None else among
+    seen = seen[np.isfinite(seen)]
+    spread = float(np.ptp(seen)) if seen.size > 1 else np.inf
+    down, up = (
+        np.where(length <= LONGEST_WHISKER * spread, length, spread)
+        for length in bar_lengths(values, (low, high), np.inf)
+    )
     return np.concatenate([(values - down).ravel(), (values + up).ravel()])
+
+
+LONGEST_WHISKER = 3.0  # spreads of the values
 
 
 def bar_lengths(values: np.ndarray, ends: tuple[np.ndarray, np.ndarray], width: float) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, has_lam, once
 from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam
 
-AXIS_WIDTH = 200  # pixels from the first λ to the last, at least
+AXIS_WIDTH = 270  # pixels, at least; the first and the last λ are half a step from its ends
 TABLE = Path(__file__).with_name("dampings.toml")
 
 
@@ -146,7 +146,7 @@ def place_flags(flags: Sequence[Flag], lams: Sequence[float]) -> list[PlacedFlag
 
     A name stands at the right of its pole. Lanes are filled from the right: what is lower stands further left.
     """
-    step = AXIS_WIDTH / max(1, len(lams) - 1)
+    step = AXIS_WIDTH / len(lams)
     free: list[float] = []  # of each lane, the pixel up to which it is free
     placed: list[PlacedFlag] = []
     for flag in reversed(flags):

@@ -13,17 +13,18 @@ from sarqc.figures.drawing import (
     PERCENT,
     QUALITY,
     RECON,
+    BoundValues,
     Figure,
     Role,
     add_note,
     bind,
-    bind_fields,
-    ink_of,
 )
 from sarqc.figures.flags import flags_of, flags_text, place_flags
 from sarqc.figures.numbers import (
+    Format,
     accuracy_text,
     baseline_name,
+    baseline_title,
     draws_text,
     lam_names,
     lam_text,
@@ -31,18 +32,21 @@ from sarqc.figures.numbers import (
     point_names,
     significant,
 )
-from sarqc.figures.panels import AXIS, BAND, Curve, Panel, band_shape, stack
+from sarqc.figures.panels import AXIS, Band, Curve, NamedPoint, Panel, stack
 from sarqc.figures.titles import (
+    constant_finding,
     drift_finding,
     error_finding,
+    lam_point,
+    least_error,
     quality_finding,
     set_finding,
     shown_layer,
     trade_off_finding,
 )
 from sarqc.quantization.methods import entry_of
-from sarqc.study.facts import LineFacts, Quality, equal_points, is_point
-from sarqc.study.paired import spans
+from sarqc.study.document import Line
+from sarqc.study.facts import LineFacts, Quality, equal_points, has_lam, is_point, lam_index
 
 Shown = Literal["perplexity", "accuracy", "error", "drift"]
 
@@ -59,7 +63,7 @@ def hero(facts: LineFacts, shown: Shown = "perplexity") -> Figure | None:
     figure = _draw(facts, quality, [replace(panel, alone=True)], has_slider=True)
     figure["title"], figure["subtitle"] = panel.title, draws_text(facts.n_draws)
     if shown in ("perplexity", "accuracy"):
-        if quality is not None and quality.ends is not None:
+        if quality is not None and quality.ends is not None and np.isfinite(quality.ends[0]).any():
             figure["subtitle"] += ", 95 % intervals"
         set_finding(figure, quality_finding(facts, shown))
     else:
@@ -67,14 +71,38 @@ def hero(facts: LineFacts, shown: Shown = "perplexity") -> Figure | None:
     return figure
 
 
-def curves(facts: LineFacts) -> Figure:
+def has_curve(quality: Quality) -> bool:
+    """Return True for a quantity that was measured at two λ of one γ."""
+    return bool(np.isfinite(quality.mean).sum(axis=1).max() > 1)
+
+
+def curves(facts: LineFacts, *, has_slider: bool = False) -> Figure:
     """Return perplexity, reconstruction error, drift and penalty over one axis of λ; see ``hero``."""
     every: tuple[Shown, ...] = ("perplexity", "error", "drift")
-    panels = [_panel(facts, facts.perplexity, shown) for shown in every]
-    figure = _draw(facts, facts.perplexity, [panel for panel in panels if panel is not None], has_slider=False)
+    panels = [panel for shown in every if (panel := _panel(facts, facts.perplexity, shown)) is not None]
+    if has_slider and panels:
+        panels[-1] = replace(panels[-1], pinned=(*panels[-1].pinned, _above_slider(panels[-1])))
+    figure = _draw(facts, facts.perplexity, panels, has_slider=has_slider)
     figure["title"] = "Quality, error and drift" if is_point(facts.line) else "Perplexity, error and drift over λ"
-    set_finding(figure, trade_off_finding(facts, along=True))
+    set_finding(figure, _lone_finding(facts) or trade_off_finding(facts, along=True))
     return figure
+
+
+def _above_slider(panel: Panel) -> float:
+    """Return a value so far below those of the lowest panel that the slider covers none."""
+    values = np.concatenate([curve.values.ravel() for curve in panel.curves])
+    low, high = np.nanmin(values), np.nanmax(values)
+    return float(low - 0.2 * (high - low))
+
+
+def _lone_finding(facts: LineFacts) -> BoundValues | None:
+    """Name the only λ whose perplexity was measured; None for several."""
+    quality = facts.perplexity
+    if quality is None or has_curve(quality) or not has_lam(facts.line) or len(facts.line.lams) < 2:
+        return None
+    g, m = np.argwhere(np.isfinite(quality.mean))[0]
+    value = perplexity_text(float(quality.mean[g, m]))
+    return constant_finding(f"Perplexity {value}, measured at {lam_point(facts.line.lams[m])} only")
 
 
 def _panel(facts: LineFacts, quality: Quality | None, shown: Shown) -> Panel | None:
@@ -88,7 +116,6 @@ def _panel(facts: LineFacts, quality: Quality | None, shown: Shown) -> Panel | N
 def _draw(facts: LineFacts, quality: Quality | None, panels: Sequence[Panel], *, has_slider: bool) -> Figure:
     """Return the panels with band and flags; with ``has_slider`` there is room for the slider on the axis."""
     figure = stack(facts.line.lams, lam_names(facts.line), panels, ring=True)
-    _add_band(figure, facts, quality)
     _add_flags(figure, facts, room=TRACK if has_slider and not is_point(facts.line) else 0)
     name = "accuracy" if quality is not None and quality is facts.accuracy else "perplexity"
     arias = facts.once(
@@ -102,10 +129,6 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     label = "saliency" if facts.identity is not None else "this grid" if facts.plain is not None else ""
     curves = [Curve(name, QUALITY, quality.mean, quality.ends, label=label)]
     curves += _ghosts(facts, name, QUALITY, is_named=True)
-    base = facts.baseline
-    point: tuple[str, float, float] | None = None
-    if base is not None and quality.baseline_mean is not None and facts.baseline_position is None:
-        point = (baseline_name(base), base.lam, quality.baseline_mean)
     pinned = () if quality.baseline_mean is None else (quality.baseline_mean,)
     model, whole = facts.study.model, "" if facts.layer is None else ", whole model"
     if name == "accuracy":
@@ -113,7 +136,49 @@ def _quality_panel(facts: LineFacts, quality: Quality, name: str) -> Panel:
     else:
         title, short = f"Perplexity on unseen text{whole}, lower is better", f"Perplexity{whole or ', unseen text'}"
         show, ticks = perplexity_text, ""
-    return Panel(title, show, tuple(curves), 1.35, short, getattr(model, name), ticks, pinned, point)
+    return Panel(
+        title,
+        show,
+        (*curves, *_baseline_level(facts, quality, show)),
+        1.35,
+        short,
+        getattr(model, name),
+        ticks,
+        pinned,
+        _named_points(facts, quality, show),
+        band=Band(quality.band, "best λ in here, 95\u00a0% sure"),
+    )
+
+
+def _on_axis(line: Line, lam: float) -> bool:
+    """Return True if a baseline's λ is one of a line's; one of another method has a place there too."""
+    return len(line.lams) > 1 and lam_index(line, lam) is not None
+
+
+def _named_points(facts: LineFacts, quality: Quality, show: Format) -> tuple[NamedPoint, ...]:
+    """Return the baseline where the curve doesn't have it, and a curve's only point; where there is no curve, each with
+    its value."""
+    base, at, line, points = facts.baseline, facts.baseline_position, facts.line, []
+    is_lone, value = not has_curve(quality), quality.baseline_mean
+    is_missing = at is None or np.isnan(quality.mean[:, at]).all()
+    if base is not None and value is not None and is_missing and _on_axis(line, base.lam):
+        label = f"{baseline_title(base)}: {show(value)}" if is_lone else baseline_name(base)
+        points.append(NamedPoint(label, base.lam, value))
+    if is_lone and not is_point(line):
+        g, m = np.argwhere(np.isfinite(quality.mean))[0]
+        label = f"{point_names(line)[m]}: {show(float(quality.mean[g, m]))}"
+        points.append(NamedPoint(label, line.lams[m], float(quality.mean[g, m]), of_curve=True))
+    return tuple(points)
+
+
+def _baseline_level(facts: LineFacts, quality: Quality, show: Format) -> list[Curve]:
+    """Return the baseline over the whole axis, where that doesn't have the baseline's λ."""
+    base, value = facts.baseline, quality.baseline_mean
+    if base is None or value is None or facts.baseline_position is not None or _on_axis(facts.line, base.lam):
+        return []
+    style: Role = {"color": "var(--ink-2)", "dash": "solid", "symbol": "diamond"}
+    label = f"{baseline_title(base)} {show(value)}"
+    return [Curve(label, style, np.full(quality.mean.shape, value), label=label, faint=True, level=True)]
 
 
 def _error_panel(facts: LineFacts) -> Panel:
@@ -124,8 +189,9 @@ def _error_panel(facts: LineFacts) -> Panel:
         if values is not None
     ]
     curves += _ghosts(facts, "held_out", HELD_OUT)
-    title = _title(facts, "Reconstruction error (L_recon)")
-    return Panel(title, significant, tuple(curves), 1.1, "Error:")
+    title, best = _title(facts, "Reconstruction error (L_recon)"), least_error(facts)
+    band = None if best is None else Band(best[1], "least in here, 95\u00a0% sure", "gap")
+    return Panel(title, significant, tuple(curves), 1.1, "Error:", band=band)
 
 
 def _title(facts: LineFacts, name: str) -> str:
@@ -152,7 +218,7 @@ def _drift_panel(facts: LineFacts) -> Panel:
     return Panel(_title(facts, name), significant, tuple(curves), 0.95, "Weights:")
 
 
-_NAMES = {QUALITY["color"]: "quality", HELD_OUT["color"]: "unseen text", DRIFT["color"]: "drift"}
+_NAMES = {"held_out": "unseen text"}
 
 
 def _ghosts(facts: LineFacts, name: str, style: Role, *, is_named: bool = False) -> list[Curve]:
@@ -171,34 +237,7 @@ def _ghosts(facts: LineFacts, name: str, style: Role, *, is_named: bool = False)
     faded: Role = {**style, "color": style["color"].replace(")", "-faint)"), "dash": "solid"}
     tiled = np.broadcast_to(matched, (len(facts.line.gammas), len(columns)))
     label = twin_name if is_named else ""
-    return [Curve(f"{_NAMES[style['color']]}, {twin_name}", faded, tiled, label=label, faint=True, short=label)]
-
-
-def _add_band(figure: Figure, facts: LineFacts, quality: Quality | None) -> None:
-    """Add the sweet spot behind all panels. Its shapes are bound, because each γ has its own."""
-    if quality is None:
-        return
-    runs = [spans(band) for band in quality.band]
-    layout = figure["layout"]
-    for slot in range(max((len(run) for run in runs), default=0)):
-        shape = len(layout["shapes"])
-        layout["shapes"].append(band_shape(0, 0))
-        edges = [(run[slot][0] - 0.4, run[slot][1] + 0.4) if slot < len(run) else (0.0, 0.0) for run in runs]
-        bind_fields(
-            figure, f"layout.shapes.{shape}", dict(zip(("x0", "x1"), zip(*edges, strict=True), strict=True)), "gamma"
-        )
-    if any(runs):
-        widest = [max(run, key=lambda span: span[1] - span[0], default=None) for run in runs]
-        holds_words = min(end - first + 0.8 for first, end in filter(None, widest)) > 0.22 * len(facts.line.lams)
-        at_end = holds_words and quality is facts.perplexity  # the baseline's name stands at a small λ, above the curve
-        side = {"xanchor": "right", "xshift": -5} if at_end else {"xshift": 5}
-        place = {"xref": "x", "yref": "paper", "x": 0, "y": 1, "yanchor": "top", "yshift": -2, **side, "name": BAND}
-        if holds_words:  # on a ground of their own, over λ's line
-            place["bgcolor"] = "var(--band-solid)"
-        text = "best λ in here, 95\u00a0% sure"
-        path = add_note(figure, text, ink_of(QUALITY), narrow={"opacity": 0}, **place)
-        places = [0 if span is None else span[1] + 0.4 if at_end else span[0] - 0.4 for span in widest]
-        bind_fields(figure, path, {"x": places, "visible": [bool(run) for run in runs]}, "gamma")
+    return [Curve(f"{_NAMES.get(name, name)}, {twin_name}", faded, tiled, label=label, faint=True, short=label)]
 
 
 def _add_flags(figure: Figure, facts: LineFacts, *, room: int) -> None:

@@ -38,12 +38,15 @@ from sarqc.figures.drawing import (
 )
 from sarqc.figures.numbers import Format, difference_decimals
 from sarqc.study.intervals import span_text
+from sarqc.study.paired import spans
 
 WORDS_ROOM = 0.09  # of a panel's range, beside the usual air, for words at its edge
 VALUE_SIZE = 26  # of the value at the shown point
 VALUE_ROOM = 40  # pixels above the panel for it
 AXIS = "axis"  # the name of the axis’ sign, before the names of its ticks
 BAND = "band"  # the name of its shapes and words, by which the page finds what a link hides
+BAND_WORDS_SHARE = 0.22  # of the axis, which a band that holds its words has at least
+RIGHT_OF_AXIS, LETTER = 18, 5.9  # pixels beside a label at a line's end, and of each of its letters
 LABEL_GAP, LONE_LABEL_GAP = 0.2, 0.065  # least distance of two labels at the lines' ends, as a share of their panel
 
 
@@ -68,6 +71,25 @@ class Curve:
 
 
 @dataclass(frozen=True)
+class Band:
+    """The λ that may be the best of a panel's quantity, behind its curves."""
+
+    mask: np.ndarray  # G M
+    words: str
+    fill: str = "band"  # the role of its colour
+
+
+@dataclass(frozen=True)
+class NamedPoint:
+    """A single point with its name: of one λ alone, and not of the λ of the shown curve."""
+
+    label: str
+    lam: float
+    value: float
+    of_curve: bool = False  # it is the only point of the panel's first curve
+
+
+@dataclass(frozen=True)
 class Panel:
     """One quantity: its title, how its values are written, its curves and its share of the height."""
 
@@ -79,7 +101,8 @@ class Panel:
     reference: float | None = None  # the float model's value, drawn as a thin line
     ticks: str = ""  # how plotly writes them
     pinned: tuple[float, ...] = field(default=())  # values that must be inside the range
-    point: tuple[str, float, float] | None = None  # of another curve: its name, λ and value
+    points: tuple[NamedPoint, ...] = ()
+    band: Band | None = None
     alone: bool = False  # the only panel of its figure, whose title the card has: a single value stands above its point
 
     @property
@@ -93,7 +116,9 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
     each."""
     names = list(names)
     is_alone = len(panels) == 1 and panels[0].has_value_at_point
-    layout = base_layout(left=50, right=104, top=VALUE_ROOM if is_alone else 22, bottom=30)
+    longest = max((len(curve.label) for panel in panels for curve in panel.curves), default=0)
+    right = RIGHT_OF_AXIS + math.ceil(LETTER * longest)
+    layout = base_layout(left=50, right=right, top=VALUE_ROOM if is_alone else 22, bottom=30)
     layout |= {"xaxis": lam_axis(names), "hovermode": "x unified", "hoversubplots": "axis"}
     figure: Figure = {"data": [], "layout": layout, "bindings": [], "narrow": {}, "narrow_bindings": []}
     figure["narrow"] |= {"layout.margin.r": 16} if ring else {"layout.margin.r": 32}
@@ -114,10 +139,10 @@ def stack(lams: Sequence[float], names: Sequence[str], panels: Sequence[Panel], 
     return figure
 
 
-def band_shape(first: float, last: float) -> Part:
-    """Return the sweet spot behind all panels, from one place on the λ axis to another."""
+def band_shape(first: float, last: float, heights: Span = (0, 1), fill: str = "band") -> Part:
+    """Return the sweet spot behind a panel, from one place on the λ axis to another."""
     place = {"name": BAND, "xref": "x", "yref": "paper", "layer": "below"}
-    return box_shape((first, last), (0, 1), {"width": 0}, **place, fillcolor="var(--band)")
+    return box_shape((first, last), heights, {"width": 0}, **place, fillcolor=f"var(--{fill})")
 
 
 @dataclass(frozen=True)
@@ -144,6 +169,8 @@ class _PanelDrawing:
         figure["layout"]["yaxis" + self.axis[1:]] = values
         if panel.ticks:
             values["tickformat"] = panel.ticks
+        if panel.band is not None:
+            self._add_band(panel.band, (bottom, top))
         if ring:  # a trace and not a shape, so that it lies above the grid and below the curves
             line = {"color": "var(--ink)", "width": 1.5}
             marker = scatter("marker", "lines", y=list(values["range"]), yaxis=self.axis, hoverinfo="skip", line=line)
@@ -152,8 +179,8 @@ class _PanelDrawing:
         curves = sorted(panel.curves, key=lambda curve: not curve.faint)
         for curve in curves:
             self._add_curve(curve)
-        if panel.point is not None:
-            self._add_point(*panel.point)
+        for point in panel.points:
+            self._add_point(point)
         for curve in panel.curves:
             if ring and not curve.faint:
                 add_ring(figure, curve.style, self.axis, names, clamp(curve.values, self.span)[0])
@@ -167,6 +194,24 @@ class _PanelDrawing:
             self._add_title(top)
         if ends:
             self._add_end_labels(ends)
+
+    def _add_band(self, band: Band, heights: Span) -> None:
+        """Add the λ that may be the best. The shapes are bound, because each γ has its own."""
+        runs, figure = [spans(row) for row in band.mask], self.figure
+        shapes = figure["layout"]["shapes"]
+        for slot in range(max((len(run) for run in runs), default=0)):
+            path = f"layout.shapes.{len(shapes)}"
+            shapes.append(band_shape(0, 0, heights, band.fill))
+            edges = [(run[slot][0] - 0.4, run[slot][1] + 0.4) if slot < len(run) else (0.0, 0.0) for run in runs]
+            bind_fields(figure, path, dict(zip(("x0", "x1"), zip(*edges, strict=True), strict=True)), "gamma")
+        widest = [max(run, key=lambda span: span[1] - span[0], default=(0, 0)) for run in runs]
+        visible = [last - first + 0.8 > BAND_WORDS_SHARE * len(self.names) for first, last in widest]
+        if not any(visible):
+            return  # the title above says it
+        place = {"xref": "x", "yref": "paper", "y": heights[1], "yanchor": "top", "yshift": -2, "name": BAND}
+        place |= {"xanchor": "right", "xshift": -5, "bgcolor": f"var(--{band.fill}-solid)"}  # over λ's line
+        path = add_note(figure, band.words, ink_of(self.panel.curves[0].style), narrow={"opacity": 0}, **place)
+        bind_fields(figure, path, {"x": [last + 0.4 for _, last in widest], "visible": visible}, "gamma")
 
     def _add_curve(self, curve: Curve) -> None:
         panel = self.panel
@@ -191,32 +236,38 @@ class _PanelDrawing:
         texts = [[_hover(curve, panel.show, row, i) for i in range(len(self.names))] for row in range(len(drawn))]
         add_trace(self.figure, trace, {**bound, "y": drawn, "text": texts}, "gamma")
 
-    def _add_point(self, label: str, lam: float, value: float) -> None:
-        """Add the named single point, with its name beside it: it belongs to that λ alone, and not to the λ of the
-        shown curve."""
-        at = next((at for at, tick in enumerate(self.lams) if abs(tick - lam) < 1e-9), None)
+    def _add_point(self, point: NamedPoint) -> None:
+        """Add a single point with its name beside it; one of a curve has its mark there."""
+        label, value = point.label, point.value
+        at = next((at for at, tick in enumerate(self.lams) if abs(tick - point.lam) < 1e-9), None)
         if at is None:
             return
-        edge = {"width": 2, "color": "var(--ink-2)"}
-        mark = scatter(
-            label,
-            "markers",
-            x=[self.names[at]],
-            y=[float(clamp(np.array(value), self.span)[0])],
-            yaxis=self.axis,
-            text=[self.panel.show(value)],
-            hovertemplate="%{text}",
-            cliponaxis=False,
-            marker={"symbol": "diamond-open", "size": 10, "color": "var(--ink-2)", "line": edge},
-        )
-        self.figure["data"].append(mark)
+        if not point.of_curve:
+            edge = {"width": 2, "color": "var(--ink-2)"}
+            mark = scatter(
+                label,
+                "markers",
+                x=[self.names[at]],
+                y=[float(clamp(np.array(value), self.span)[0])],
+                yaxis=self.axis,
+                text=[self.panel.show(value)],
+                hovertemplate="%{text}",
+                cliponaxis=False,
+                marker={"symbol": "diamond-open", "size": 10, "color": "var(--ink-2)", "line": edge},
+            )
+            self.figure["data"].append(mark)
         if _holds(self.span, value):
             # It reaches to the next λ, on the side that the curves leave free.
-            nearby = np.concatenate([curve.values[:, at : at + 2].ravel() for curve in self.panel.curves])
-            above = np.nanmax(nearby, initial=value) - value <= value - np.nanmin(nearby, initial=value)
+            nearby = np.concatenate(
+                [curve.values[:, at : at + 2].ravel() for curve in self.panel.curves if not curve.level]
+            )
+            up, down = np.nanmax(nearby, initial=value) - value, value - np.nanmin(nearby, initial=value)
+            above = up < down or (up == down > 0)
+            # Below at the top of a panel that has its title there.
+            above = above and (self.panel.alone or value < self.span[1] - 0.3 * self.room)
             side = {"yshift": 3, "yanchor": "bottom"} if above else {"yshift": -3, "yanchor": "top"}
             note = {"xref": "x", "yref": self.axis, "x": at, "y": value, "xshift": 8, **side}
-            add_note(self.figure, label, "var(--ink-2)", **note)
+            add_note(self.figure, label, self.panel.curves[0].ink if point.of_curve else "var(--ink-2)", **note)
 
     def _add_off_scale(self) -> None:
         """Add marks at the edge, with their values, where a curve runs off the scale."""
@@ -224,6 +275,8 @@ class _PanelDrawing:
         off = [(curve.values, clamp(curve.values, span)[1]) for curve in self.panel.curves if not curve.faint]
         if not any(side.any() for _, side in off):
             return
+        # Away from the curve where no title stands there.
+        corners = ("bottom right", "top right") if self.panel.alone else ("top right", "bottom right")
         rows: list[list[list[Any]]] = []
         for row in range(len(off[0][0])):
             marks: list[list[Any]] = []
@@ -231,7 +284,7 @@ class _PanelDrawing:
             for values, side in off:
                 for i in np.flatnonzero(side[row]).tolist():
                     above, edge = side[row, i] > 0, float(clamp(values[row, i], span)[0])
-                    text, corner = self.panel.show(values[row, i]), "bottom right" if above else "top right"
+                    text, corner = self.panel.show(values[row, i]), corners[int(above)]
                     mark = [self.names[i], edge, f" {text}", corner, "triangle-up" if above else "triangle-down"]
                     # Two curves off the scale at one λ share the place at the edge, and one line of text.
                     first = seen.setdefault((i, edge), mark)
@@ -256,9 +309,11 @@ class _PanelDrawing:
     def _add_reference_off_scale(self, value: float) -> None:
         """Add words on the float model at the edge beyond which it is: below the scale at the left, above it at the
         right, clear of the names at the lines' ends and of the band's words."""
-        text, ink = f"float model {self.panel.show(value)}, off the scale", "var(--ink-2)"
-        place = {"xref": "paper", "yref": self.axis}
+        text, ink = f"float model {self.panel.show(value)}", "var(--ink-2)"
+        place: Part = {"xref": "paper", "yref": self.axis}
         if value < self.span[0]:
+            place |= {"yshift": 10 if self.panel.alone else 0}  # over the slider
+            place |= {"bgcolor": "var(--surface)", "borderpad": 0}  # over λ's line
             add_note(self.figure, f"↓ {text}", ink, x=0, xshift=4, y=self.span[0], **place)
         else:
             add_note(self.figure, f"↑ {text}", ink, x=1, xanchor="right", y=self.span[1], yanchor="top", **place)
@@ -290,14 +345,19 @@ class _PanelDrawing:
 
 def _panel_range(panel: Panel, lams: Sequence[float]) -> Span:
     positive = np.array([lam > 0 for lam in lams]) if len(lams) > 1 else np.array([True])
-    inner = [np.zeros(0)]
+    inner, outer = [np.zeros(0)], [np.zeros(0)]
+    at_0: list[Span] = []  # values with an end of their interval
+    always = [*panel.pinned, *(curve.values.flat[0] for curve in panel.curves if curve.level)]
     for curve in panel.curves:
-        values = curve.values[:, positive]
+        if curve.level:
+            continue
+        values, values_at_0 = curve.values[:, positive], curve.values[:, ~positive]
         inner.append(values.ravel())
+        outer.append(values_at_0.ravel())
         if curve.ends is not None:
             inner.append(whiskers(values, *(end[:, positive] for end in curve.ends)))
-    outer = np.concatenate([curve.values[:, ~positive].ravel() for curve in panel.curves] or [np.zeros(0)])
-    always = [*panel.pinned]
+            down, up = (end[:, ~positive] for end in curve.ends)
+            at_0 += zip(np.tile(values_at_0.ravel(), 2), whiskers(values_at_0, down, up, among=values), strict=True)
     inside = np.concatenate(inner)
     measured = inside[np.isfinite(inside)]
     if panel.reference is not None and measured.size:
@@ -305,7 +365,10 @@ def _panel_range(panel: Panel, lams: Sequence[float]) -> Span:
         alone = np.unique(measured).size == 1  # a single point has no scale of its own; the float model gives it one
         if alone or abs(panel.reference - measured.min()) < 0.6 * spread:
             always.append(panel.reference)
-    low, high = honest_range(inside, outer, always=always)
+    low, high = honest_range(inside, np.concatenate(outer), always=always)
+    ends = [end for value, end in at_0 if low <= value <= high and math.isfinite(end)]
+    air = 0.04 * (high - low)
+    low, high = min(low, *(end - air for end in ends), low), max(high, *(end + air for end in ends), high)
     if panel.reference is None or _holds((low, high), panel.reference):
         return low, high
     room = WORDS_ROOM * (high - low)  # for the word that says where the float model is

@@ -106,7 +106,8 @@ def ruler(facts: LineFacts) -> Figure | None:
     names, count = lam_names(steps.facts.line), len(steps.lams)
     mean, low, high = steps.changes
     inner = np.arange(count) >= steps.start
-    span = honest_range(whiskers(*(part[inner] for part in (mean, low, high))), mean[~inner], always=(0.0,))
+    outer_ends = whiskers(mean[~inner], low[~inner], high[~inner], among=mean[inner])
+    span = honest_range(whiskers(mean[inner], low[inner], high[inner]), outer_ends, always=(0.0,))
     across = {
         **PLAIN_AXIS,
         "range": [-0.45, count - 0.55],

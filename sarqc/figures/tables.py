@@ -125,7 +125,7 @@ def _add_flags(points: DataTable, facts: LineFacts) -> DataTable:
     """Return the points of the main figure with the flags of its axis: beside their λ, or below where no point has
     it."""
     flags = [
-        (f"{flag.name} ({flag.value}): {flag.tools}", flag.lam, lam_index(facts.line, flag.lam))
+        (flag.name if flag.end is None else flag.label, flag.lam, lam_index(facts.line, flag.lam))
         for flag in flags_of(facts)
     ]
     if not flags:

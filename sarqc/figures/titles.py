@@ -138,12 +138,19 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
 @once
 def error_finding(facts: LineFacts) -> BoundValues | None:
     """Name the λ with the smallest reconstruction error, on unseen text where that was measured."""
+    name, least_at = error_of(facts), least_error(facts)
+    if name is None or least_at is None:
+        return None
+    best, band = least_at
+    return finding_by_point(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], NOUNS[name]))
+
+
+@once
+def least_error(facts: LineFacts) -> tuple[tuple[int | None, ...], np.ndarray] | None:
+    """Return ``least`` of the error that findings speak of; None without it, and of a line without λ."""
     name = error_of(facts)
     values = None if name is None else facts.selected(name)
-    if name is None or values is None or not has_lam(facts.line):
-        return None
-    best, band = least(values)
-    return finding_by_point(facts, lambda at: best_lam(facts.line.lams, best[at[0]], band[at[0]], NOUNS[name]))
+    return None if values is None or not has_lam(facts.line) else least(values)
 
 
 def least(values: np.ndarray) -> tuple[tuple[int | None, ...], np.ndarray]:

@@ -5,7 +5,7 @@ a saving; and the sentence of a run at any moment of it, and the small print.
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sarqc.documents import End, Standing, Tuning, TuningRow
 from sarqc.figures.drawing import LAM_CORNER, Figure, add_note, line_shape
@@ -20,6 +20,7 @@ from sarqc.figures.numbers import (
     join_names,
     lam_text,
     number,
+    percent,
 )
 from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.quantization.methods import METHODS
@@ -39,16 +40,16 @@ HEADINGS: Headings = (
     *interval_headings("change", "Change from GPTQ 1 %", "change", high="95 % to"),
     ("kl", "KL to the float model, nats a token", "significant"),
     ("kl_error", "± standard error", "significant"),
-    ("layer_error", "ln error of layers, unseen text", "significant"),
 )
-# The word for each standing: title, chart, sentence, table, log and lists have no others.
-STANDINGS: dict[Standing, str] = {
+Mark = Literal["best", "as_good", "worse", "measured", "not_reached", "ruled_out"]
+# The word for each mark: title, chart, sentence, table, log and lists have no others.
+MARKS: dict[Mark, str] = {
     "best": "best",
     "as_good": "as good as the best",
     "worse": "worse",
-    "ruled_out": "ruled out by errors of layers",
+    "measured": "measured, not compared yet",
     "not_reached": "not reached",
-    "baseline": "baseline",
+    "ruled_out": "ruled out by errors of layers",
 }
 
 
@@ -62,10 +63,31 @@ def rows_of_standing(tuning: Tuning, standing: Standing) -> list[TuningRow]:
     return [row for row in tuning["rows"] if row["standing"] == standing]
 
 
-def standing_counts(tuning: Tuning) -> str:
-    """“1 best, 2 as good as the best, 6 not reached”: of the standings that there are, in their order."""
-    counts = {standing: len(rows_of_standing(tuning, standing)) for standing in STANDINGS if standing != "baseline"}
-    return ", ".join(f"{count} {STANDINGS[standing]}" for standing, count in counts.items() if count)
+def mark_of(row: TuningRow) -> Mark:
+    """Return the mark of a λ."""
+    standing = row["standing"]
+    assert standing != "baseline"  # has no place on the axis
+    return "measured" if standing == "not_reached" and row["better"] is not None else standing
+
+
+def standing_words(row: TuningRow) -> str:
+    """Return the standing of a λ, or that the row is a baseline."""
+    return "baseline" if row["standing"] == "baseline" else MARKS[mark_of(row)]
+
+
+def mark_counts(tuning: Tuning) -> str:
+    """“1 best, 2 as good as the best, 6 not reached”: of the marks that there are, in their order."""
+    marks = [mark_of(row) for row in candidates(tuning)]
+    return ", ".join(f"{marks.count(mark)} {words}" for mark, words in MARKS.items() if mark in marks)
+
+
+def progress_text(tuning: Tuning) -> str:
+    """“9 models measured, 4 of them before: 1 best, 2 as good as the best, 6 not reached”."""
+    if not tuning["end"] and not any(turn["what"] == "screened" for turn in tuning.get("turns", [])):
+        return "Comparing the errors of layers: {} of {} layers".format(*tuning["screened"])
+    before = tuning.get("reused", 0)
+    reused = f", {'all' if before == tuning['measured'] else before} of them before" if before else ""
+    return f"{counted(tuning['measured'], 'model')} measured{reused}: {mark_counts(tuning)}"
 
 
 def saved_share(better: float) -> float:
@@ -78,7 +100,7 @@ def tuning_table(tuning: Tuning) -> DataTable:
     return data_table(
         HEADINGS,
         [
-            {**row, "method": title_of(row), "standing": STANDINGS[row["standing"]]}
+            {**row, "method": title_of(row), "standing": standing_words(row)}
             | ({} if row["better"] is None else Evidence.of_row(tuning, row).columns("change"))
             for row in tuning["rows"]
         ],
@@ -116,10 +138,12 @@ def name_axis(figure: Figure, names: Sequence[str], best: int | None) -> None:
 
 
 ENDS: dict[End, str] = {
-    "known": "because no further difference can be shown",
-    "narrow": "because the band is as narrow as was asked for",
-    "budget": "because the budget was spent",
-    "draws": "because all draws were made",
+    "yardstick": "the text can’t rank λ",
+    "verdict": "the best λ and its neighbours are compared well enough",
+    "known": "no further difference can be shown",
+    "narrow": "the band is as narrow as was asked for",
+    "budget": "the budget is spent",
+    "draws": "all draws are made",
 }
 
 
@@ -128,6 +152,8 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
     was compared with another one in two draws.
     """
     best = None if tuning["best"] is None else tuning["rows"][tuning["best"]]
+    if tuning["end"] == "yardstick":
+        return [piece(_yardstick(tuning))]
     if best is None:
         parts = [_too_little(tuning), _single_draws(tuning)]
     elif best["better"] is not None and Evidence.of_row(tuning, best).verdict != "better":
@@ -280,8 +306,20 @@ def _end(tuning: Tuning) -> list[Piece]:
     """Return why it ended, and the cost of a full sweep in as many draws."""
     if not tuning["end"]:
         return []
-    why = ENDS[tuning["end"]]
+    lead = f"Stopped, since {ENDS[tuning['end']]}"
+    if tuning["end"] == "budget" and tuning["budget"] is not None:
+        lead = f"Stopped at {tuning['budget'] / 60:g} min"
     if tuning["best"] is None:
-        return [piece(f"Tuning ended {why}.")]
-    models = f"{tuning['measured']} models of the {len(tuning['rows']) * tuning['draws']}"
-    return [piece(f"Tuning ended {why}, after {models} that measuring every λ would take.")]
+        return [piece(f"{lead}.")]
+    return [piece(f"{lead}: {tuning['measured']} of {len(tuning['rows']) * tuning['draws']} models measured.")]
+
+
+def _yardstick(tuning: Tuning) -> str:
+    """State that the test text can't rank λ, and the remedy."""
+    gptq = next(row for row in tuning["rows"] if row["method"] == "gptq")
+    more = math.expm1(-(gptq["log_ratio"] or 0.0))
+    than = f"has {percent(more, 1)} more perplexity than" if more else "has the perplexity of"
+    return (
+        f"On this test text the float model {than} its copy by GPTQ 1 %, so perplexity can’t rank λ here. Measure on a "
+        "text that the model knows, or take fewer bits. Only these two models were measured."
+    )

@@ -12,7 +12,7 @@ draw keeps its place beside its λ, and the range grows in whole ticks.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -38,15 +38,18 @@ from sarqc.figures.panels import band_shape
 from sarqc.figures.sentence import Piece
 from sarqc.figures.tuning import (
     ENDS,
-    STANDINGS,
+    MARKS,
+    Mark,
     candidates,
     lam_of,
     level_of,
+    mark_counts,
+    mark_of,
     name_axis,
+    progress_text,
     rows_of_standing,
     saved_share,
     spans_text,
-    standing_counts,
     title_of,
     tuning_sentence,
     tuning_small_print,
@@ -56,9 +59,6 @@ from sarqc.quantization.methods import METHODS
 from sarqc.study.evidence import Evidence, Verdict
 from sarqc.study.paired import spans
 
-Mark = Literal["best", "as_good", "worse", "measured", "not_reached", "ruled_out"]
-
-MEASURED = "measured, not compared yet"
 _PLACEHOLDER = "here: each λ that is left, quantized and measured as a whole model"
 _GREEN, _GREY, _FAINT = "var(--quality)", "var(--ink-2)", "var(--ink-3)"
 _HOLLOW = "var(--surface)"
@@ -97,18 +97,11 @@ def race_figure(tuning: Tuning) -> Figure:
     return figure
 
 
-def mark_of(row: TuningRow) -> Mark:
-    """Return the mark of a λ."""
-    standing = row["standing"]
-    assert standing != "baseline"  # has no place on the axis
-    return "measured" if standing == "not_reached" and row["better"] is not None else standing
-
-
 def mark_words(row: TuningRow) -> str:
     """Return the standing of a λ and its evidence."""
     if row["standing"] == "worse":
         return f"clearly worse after draw {row['draws']}"
-    return _kind_words(mark_of(row))
+    return MARKS[mark_of(row)]
 
 
 _UNDECIDED: dict[Verdict, str] = {
@@ -120,6 +113,8 @@ _UNDECIDED: dict[Verdict, str] = {
 
 def finding(tuning: Tuning) -> tuple[str, str]:
     """Return the title of the figure, from its numbers, and its evidence."""
+    if tuning["end"] == "yardstick":
+        return "This text can’t rank λ", ""
     if tuning["best"] is None:
         return _first_finding(tuning), ""
     best = tuning["rows"][tuning["best"]]
@@ -274,7 +269,7 @@ def _add_marks(figure: Figure, tuning: Tuning, rows: Sequence[TuningRow]) -> Non
         ]
         line = {"width": width, "color": edge, "dash": dash}
         trace = scatter(
-            _kind_words(kind),
+            MARKS[kind],
             "markers",
             yaxis="y",
             cliponaxis=False,
@@ -315,14 +310,10 @@ def _add_placeholder(figure: Figure, rows: Sequence[TuningRow]) -> None:
     add_note(figure, _PLACEHOLDER, _GREY, narrow={"text": _PLACEHOLDER.replace(", ", ",<br>", 1)}, **place)
 
 
-def _kind_words(kind: Mark) -> str:
-    return MEASURED if kind == "measured" else STANDINGS[kind]
-
-
 def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     """Return the drawing in words: each λ by its standing, and what it saves."""
     draws = f"; {draws_text(tuning['draws'])}" if tuning["draws"] else ""
-    text = f"The search for λ of {METHODS[tuning['method']].title}: {standing_counts(tuning)}{draws}."
+    text = f"The search for λ of {METHODS[tuning['method']].title}: {mark_counts(tuning)}{draws}."
     groups: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):
         lam = lam_text(lam_of(row)) + (f" ({Evidence.of_row(tuning, row).words})" if row["better"] is not None else "")
@@ -352,6 +343,7 @@ class TuningView(TypedDict):
     table: DataTable
     legend: list[LegendEntry]
     log: list[LogLine]
+    standing: str  # how far it is
     sentence: list[Piece]
     small_print: list[str]
 
@@ -364,6 +356,7 @@ def tuning_view(tuning: Tuning, recipe: Mapping[str, Any]) -> TuningView:
         "table": tuning_table(tuning),
         "legend": tuning_legend(tuning),
         "log": tuning_log(tuning),
+        "standing": progress_text(tuning),
         "sentence": tuning_sentence(tuning),
         "small_print": tuning_small_print(tuning, recipe),
     }
@@ -382,8 +375,8 @@ def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
     """Return the marks that there are, the best first; of excluded ones also why."""
     rows = candidates(tuning)
     entries: list[tuple[Mark, str]] = [
-        ("best", STANDINGS["best"]),
-        ("as_good", STANDINGS["as_good"]),
+        ("best", MARKS["best"]),
+        ("as_good", MARKS["as_good"]),
         (
             "worse",
             "; ".join(
@@ -392,8 +385,8 @@ def tuning_legend(tuning: Tuning) -> list[LegendEntry]:
                 if row["standing"] == "worse"
             ),
         ),
-        ("measured", MEASURED),
-        ("not_reached", STANDINGS["not_reached"] if tuning["end"] else "not reached yet"),
+        ("measured", MARKS["measured"]),
+        ("not_reached", MARKS["not_reached"] if tuning["end"] else "not reached yet"),
         ("ruled_out", "ruled out by errors of layers, perplexity not measured"),
     ]
     present = {mark_of(row) for row in rows}
@@ -418,7 +411,5 @@ def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
         case "draw":
             lead = "leads alone" if len(turn["left"]) < 2 else f"leads, {left} can’t be separated"
             return f"Draw {turn['draws']}: {leading} {lead}{f'; {out} clearly worse' if out else ''}"
-        case "tasks":
-            return "Asking tasks"
-        case "end":
-            return f"Ended {ENDS[tuning['end']]}" if tuning["end"] else "Ended"
+        case _:
+            return f"Stopped: {ENDS[tuning['end']]}" if tuning["end"] else "Stopped"

@@ -14,7 +14,7 @@ from sarqc.figures.drawing import Figure, Point
 from sarqc.figures.flags import flags_of
 from sarqc.figures.gamma_grid import gamma_grid
 from sarqc.figures.gap import gap
-from sarqc.figures.hero import Shown, curves, hero
+from sarqc.figures.hero import Shown, curves, has_curve, hero
 from sarqc.figures.inspector import inspector
 from sarqc.figures.ladder import LadderWords, ladder_figure, ladder_words
 from sarqc.figures.layer_map import QUANTITIES, layer_label, layer_map, quantities_of, quantity_of
@@ -87,6 +87,7 @@ class ViewStudy(TypedDict):
     title: str
     created: str  # ISO 8601, UTC
     prefix: str
+    texts: str  # calibrated and tested on
     unseen: str | None  # the text on which errors were measured that no layer was solved on
     model: ViewModel
     recipe: dict[str, Any] | None
@@ -162,9 +163,8 @@ class BestPoint(TypedDict):
 
 
 class Told(TypedDict):
-    """What is said of a quality at every point, and which λ may be the best: γ, then λ."""
+    """What is said of a quality at every point: γ, then λ."""
 
-    band: list[list[bool]]
     best: list[BestPoint | None]  # by γ
     sentences: list[list[list[Piece]]]
     small_print: list[list[list[str]]]
@@ -293,7 +293,7 @@ class ShownLine:
                 **self._figures(),
                 "hero_error": hero(facts, "error"),
                 "hero_drift": hero(facts, "drift"),
-                "curves": None if is_point(line) else curves(facts),
+                "curves": curves(facts) if facts.perplexity is not None and has_curve(facts.perplexity) else None,
                 **by_quantity["figures"],
                 "ladder": None if climbed is None else ladder_figure(climbed.rungs, line.bits),
             },
@@ -355,7 +355,6 @@ def lab_view(
 
 def _quality_words(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
     return {
-        "band": map_points(facts, lambda at: quality is not None and bool(quality.band[at])),
         "best": [None if quality is None else _best_point(facts, quality, g) for g in range(len(facts.line.gammas))],
         "sentences": map_points(facts, lambda at: sentence(facts, *at, name)),
         "small_print": map_points(facts, lambda at: small_print(facts, *at, name)),
@@ -377,13 +376,16 @@ def line_title(facts: LineFacts) -> str:
 
 
 def first_figure(facts: LineFacts, shown: Shown) -> Figure:
-    """Return the Lab's main figure. A line of one point has no curves: there the methods of the study, side by side,
-    take the first place; without them, and where the quantity was not measured, all measured ones do."""
-    quality = "accuracy" if shown == "accuracy" else "perplexity"
-    compared = methods(facts, quality) if is_point(facts.line) and shown == quality else None
-    if compared is None and not is_point(facts.line):
+    """Return the Lab's main figure: one quality over λ. A line of one point has no curves: there the methods of the
+    study, side by side, take the first place; without them, and where the quality was not measured at two λ, all
+    measured quantities do."""
+    quality = facts.accuracy if shown == "accuracy" else facts.perplexity
+    compared: Figure | None = None
+    if shown in ("error", "drift") or (quality is not None and has_curve(quality)):
         compared = hero(facts, shown)
-    return curves(facts) if compared is None else compared
+    elif is_point(facts.line):
+        compared = methods(facts, shown)
+    return curves(facts, has_slider=True) if compared is None else compared
 
 
 def _whole(value: int | str | None, name: str) -> int | None:
@@ -423,12 +425,18 @@ def _study_facts(study: Study) -> ViewStudy:
         "title": study.title,
         "created": study.created,
         "prefix": study.prefix,
+        "texts": _texts(study),
         "unseen": (study.protocol.get("held_out") or {}).get("corpus"),
         "model": cast(ViewModel, study.model.model_dump()),
         "recipe": study.recipe,
         "flags": list(study.flags),
         "kept": kept_codes(study),
     }
+
+
+def _texts(study: Study) -> str:
+    used = {"calibrated": study.protocol.get("calibration"), "tested": study.protocol.get("test")}
+    return ", ".join(f"{verb} on {text['corpus']}" for verb, text in used.items() if text and text.get("corpus"))
 
 
 def _line_facts(study: Study, line: Line) -> ViewLine:

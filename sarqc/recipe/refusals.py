@@ -28,6 +28,8 @@ def refusal(error: ValidationError) -> Refused:
         ).about(name)
     help_text = info.description if info and info.description else every
     quoted = _quoted(repr(first["input"]))
+    if isinstance(first["input"], (int, float)):
+        quoted = quoted.replace("-", "\u2212")
     if info is None:
         what = f"{name} is {quoted}: {_wish(first)}"
         return Refused(what, in_recipe(name), help_text)

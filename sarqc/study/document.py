@@ -220,6 +220,8 @@ class Line(StudyPart):
     later: LaterBlocks | None = Field(default=None, exclude_if=lambda later: later is None)
     texts: Row[dict[str, Any]] = ()  # prompts side by side, as events.TextsCompared says them
     speed: dict[str, Any] | None = None  # as events.SpeedMeasured says it
+    # Of the baseline on the line's grid and texts, where a run measured it and no line has it.
+    baseline_perplexity: float | None = Field(default=None, exclude_if=lambda value: value is None)
     arrays: dict[str, ArrayRef]
 
     @field_validator("fitting", mode="before")

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, cast
 
 from sarqc.documents import EvidenceDocument, Tuning, TuningRow
 from sarqc.plain import measured
+from sarqc.study.gain import Gains
 from sarqc.study.intervals import count_text, error_decimals, limits_text, number
 from sarqc.study.paired import Difference, RatioDifference
 
@@ -77,6 +78,13 @@ class Evidence:
         """Return the evidence of a difference of logarithms, model less baseline, with the ends of its interval."""
         change, low, high = (math.expm1(value) for value in (mean, low, high))
         return cls(change=change, low=low, high=high, **facts)
+
+    @classmethod
+    def of_gain(cls, gains: Gains, at: int, among: int, **facts: Any) -> Self:
+        """Return the evidence of a gain over a baseline, with an interval that holds for ``among`` candidates."""
+        mean, low, high = (-float(part[at]) for part in (gains.mean, gains.high, gains.low))
+        over: Sample = "draws" if math.isfinite(low) else "nothing"
+        return cls.of_log(mean, low, high, over=over, count=int(gains.draws[at]), among=among, **facts)
 
     @classmethod
     def of_windows(cls, difference: Difference, **facts: Any) -> Self:

@@ -56,11 +56,11 @@ class BaselinePoint:
     draws: tuple[int, ...]
     on_its_grid: bool  # fitted as the line's own is, and not the plain way
     perplexity: np.ndarray | None  # D
-    accuracy: np.ndarray | None  # D
-    correct: np.ndarray | None  # D T
-    recon: np.ndarray | None  # D, of the selected layer or the mean over layers
-    held_out: np.ndarray | None  # D
-    drift: np.ndarray | None  # D
+    accuracy: np.ndarray | None = None  # D
+    correct: np.ndarray | None = None  # D T
+    recon: np.ndarray | None = None  # D, of the selected layer or the mean over layers
+    held_out: np.ndarray | None = None  # D
+    drift: np.ndarray | None = None  # D
 
 
 @dataclass(frozen=True)
@@ -286,6 +286,7 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
     A line is compared with its own grid's baseline, so that the effects of λ and of the grid are not mixed.
     """
     lam, holders = BASELINE_POINTS.get(line.baseline, (0.0, ()))
+    alone = None if line.baseline_perplexity is None else np.array([line.baseline_perplexity])
     plain = [other for other in study.lines if other.bits == line.bits and not other.selected and not other.later]
     for fitting, method in product(([line.fitting] if line.fitting else []) + [{}], (line.baseline, *holders)):
         holder = next((other for other in plain if other.method == method and other.fitting == fitting), None)
@@ -306,8 +307,12 @@ def find_baseline(study: Study, line: Line, layer: int | None) -> BaselinePoint 
         fields = {name: read_layer(name) for name in ("recon", "held_out", "drift")}
         for name in ("perplexity", "accuracy", "correct"):
             fields[name] = study.once(holder, f"{name} at {index}", partial(read_whole, name))
+        if fields["perplexity"] is None or not np.isfinite(fields["perplexity"]).any():
+            fields["perplexity"] = alone
         return BaselinePoint(line.baseline, lam, holder.spoken_title, holder.draws, bool(fitting), **fields)
-    return None
+    if alone is None:
+        return None
+    return BaselinePoint(line.baseline, lam, line.spoken_title, line.draws, bool(line.fitting), alone)
 
 
 def _align(values: np.ndarray, draws: tuple[int, ...], other: tuple[int, ...]) -> np.ndarray:

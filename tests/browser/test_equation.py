@@ -84,13 +84,22 @@ def test_a_term_that_is_asked_for_stands_out_on_the_whole_page(open_lab):
     is_lit("recon")
     page.mouse.move(640, 100)
     page.wait_for_selector(".lab:not([data-lit])")
+    hero = '[data-plot="lab-hero"]'
     page.click("[data-testid=term-drift]")
+    page.wait_for_selector(f'{hero} .trace[data-shows="drift"]')
+    is_lit("drift")
+    seen(f"{hero} svg", 100)  # the chart that was asked for
     page.mouse.move(640, 100)
+    page.wait_for_selector(".lab:not([data-lit])")
+    assert page.get_attribute("[data-testid=term-drift]", "aria-pressed") == "true"
     page.select_option("[data-testid=pick-layer]", "2")
     page.wait_for_function("location.search.includes('layer=2')")
+    page.focus(KNOB)
+    page.keyboard.press("Tab")
+    page.wait_for_selector(".lab[data-lit=drift]")
     is_lit("drift")
+    seen(f"{hero} svg", 100)
     assert page.locator(drift).count() >= 1
-    page.focus("[data-testid=term-drift]")
     page.keyboard.press("Escape")
     page.wait_for_selector(".lab:not([data-lit])")
 
@@ -120,6 +129,10 @@ def test_it_stays_in_sight_below_the_main_figure_and_over_a_figure_that_fills_th
         page.tap("[data-testid=term-drift]")
         page.wait_for_selector(".lab[data-lit=drift]")
         page.tap("[data-testid=term-drift]")
+        page.wait_for_selector(".lab:not([data-lit])")
+        page.tap("[data-testid=term-recon]")
+        page.wait_for_selector(".lab[data-lit=recon]")
+        page.touchscreen.tap(width / 2, height / 2)
         page.wait_for_selector(".lab:not([data-lit])")
     page.locator('[data-plot="lab-plane"] .enlarge-button').click()
     card = page.locator('[data-plot="lab-plane"]').bounding_box()

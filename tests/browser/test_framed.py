@@ -53,7 +53,7 @@ def test_a_card_with_its_slider_and_a_link_back(blog, addresses, kind):
     frame = page.frames[1]
     frame.wait_for_selector("[data-plot=lab-plane] svg.flat")
     assert frame.evaluate(VISIBLE) == ["plane"]
-    for absent in (".bar", ".doors", "[data-testid=picks]", "[data-testid=sentence]", "[data-testid=equation]"):
+    for absent in (".bar", ".door-button", "[data-testid=picks]", "[data-testid=sentence]", "[data-testid=equation]"):
         assert not frame.locator(absent).first.is_visible(), absent
     assert frame.evaluate("document.documentElement.dataset.theme") == "dark"
     # The slider moves the figure, and the link follows it.
@@ -112,4 +112,4 @@ def test_the_whole_page_and_unknown_studies(blog, addresses):
     assert page.frames[1].evaluate("document.querySelector('#content')") is None  # the browser refuses it
     page = blog(f"{addresses['app'].replace('small', 'nowhere')}&embed=plane")
     page.watch.expected.append("404")
-    page.frames[1].wait_for_selector("text=no study")
+    page.frames[1].wait_for_selector("text=not found")

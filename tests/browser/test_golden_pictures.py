@@ -21,7 +21,7 @@ CELLS = 16  # of a hash along each side
 DIFFERENT = 26  # of its 256 bits: a tenth
 STUDIES = ("tiny-llama", "tiny-moe", "smollm2")
 STEPS = 10
-CARDS = "[data-plot], .card, [data-testid=equation], [data-testid=sentence], .doors"
+CARDS = "[data-plot], .card, [data-testid=equation], [data-testid=sentence]"
 DRAWN = """() => [...document.querySelectorAll("[data-plot]")].filter((card) => card.offsetParent !== null)
   .every((card) => card.dataset.drawn || card.querySelector(".is-empty"))"""
 NAME = (

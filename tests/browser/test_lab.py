@@ -172,15 +172,26 @@ def test_the_slider_stands_on_the_axis_to_the_pixel_at_every_width(open_lab):
 
 
 @pytest.mark.thorough
-def test_play_steps_until_it_is_paused(open_lab):
+def test_play_goes_through_every_lambda_back_to_where_it_began_or_until_it_is_paused(open_lab):
     page = open_lab()
-    figure_menu(page, "hero").locator("[data-testid=play]").click()
-    page.wait_for_function("document.querySelector('[data-testid=knob-lambda]').value === '0.3'")
-    page.click("[data-testid=play]")
-    assert page.get_attribute("[data-testid=play]", "aria-pressed") == "false"
-    paused_at = page.input_value("[data-testid=knob-lambda]")
+    knob, play = page.get_by_test_id("knob-lambda"), page.get_by_test_id("play")
+    began, seen = knob.input_value(), []
+    page.expose_function("see", lambda text: seen.append(text))
+    page.evaluate("""() => new MutationObserver(() => see(document.querySelector("[data-testid=lambda]").ariaValueText))
+      .observe(document.querySelector("[data-testid=lambda]"), { attributeFilter: ["aria-valuetext"] })""")
+    figure_menu(page, "hero").get_by_test_id("play").click()
+    assert page.locator("#menu-lab-hero").is_hidden()
+    page.wait_for_selector("[data-testid=play][aria-pressed=true]", state="attached")
+    page.wait_for_selector("[data-testid=play][aria-pressed=false]", state="attached")
+    assert [text.split(",")[0] for text in seen] == [*(f"λ = {lam:g}" for lam in LAMS), f"λ = {began}"]
+    assert knob.input_value() == began
+    play.evaluate("button => button.click()")
+    page.wait_for_function("document.querySelector('[data-testid=knob-lambda]').value === '0'")
+    play.evaluate("button => button.click()")
+    assert play.get_attribute("aria-pressed") == "false"
+    paused_at = knob.input_value()
     page.wait_for_timeout(1200)
-    assert page.input_value("[data-testid=knob-lambda]") == paused_at
+    assert knob.input_value() == paused_at
 
 
 @pytest.mark.thorough
@@ -223,6 +234,25 @@ def test_everything_stands_on_one_screen_and_each_part_opens_at_its_finding(app,
     page.wait_for_function("location.search.includes('open=where,trade_off,steps,text,proof')")
     page.click("[data-testid=door-proof]")
     assert page.locator("#door-proof").is_hidden()
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (1920, 1080), (390, 844)])
+def test_a_part_comes_into_view_where_it_is_pressed_and_its_button_stays_when_it_closes(open_page, width, height):
+    page = open_page("/?study=tiny-llama&method=sarqc-gbs&bits=2", width=width, height=height)
+    page.wait_for_selector('[data-plot="lab-surfaces"][data-drawn]')
+    for name in ("where", "trade_off", "steps", "text", "proof"):
+        page.evaluate("scrollTo(0, 0)")
+        button, content = page.get_by_test_id(f"door-{name}"), page.locator(f"#door-{name}")
+        button.press("Enter")
+        pressed, opened = button.bounding_box(), content.bounding_box()
+        end = pressed["y"] + pressed["height"]
+        assert page.locator(".area-equation.block").bounding_box()["height"] <= pressed["y"]
+        assert end < opened["y"] < height / 2 or opened["y"] + opened["height"] <= height
+        assert opened["y"] - end < 16  # below its own button, on a phone too
+        assert page.evaluate("document.activeElement.dataset.door") == name
+        button.press("Enter")
+        assert content.is_hidden()
+        assert button.bounding_box() == pressed
 
 
 @pytest.mark.thorough

@@ -60,6 +60,29 @@ def test_a_phone_guesses_the_hall_sees_it_and_then_the_truth(open_page):
     phone.get_by_text("The lecture is over").wait_for()
 
 
+@pytest.mark.parametrize("path", ["/learn?lecture&step=7", "/?lecture&study=toy&bits=2&method=sarqc-gbs&lambda=0.1"])
+def test_the_first_key_closes_the_code_and_does_nothing_else(open_page, path):
+    page = open_page(path)
+    page.get_by_test_id("phones").wait_for()
+    if "study" in path:
+        page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
+    shown = (
+        "document.querySelector('.step:not([hidden])')?.className ?? document.querySelector('[data-part=lambda]').value"
+    )
+    before = page.evaluate(shown)
+    for key in ("PageDown", " ", "ArrowRight", "Escape", "b"):
+        page.keyboard.press("q")
+        page.get_by_test_id("qr").wait_for()
+        page.keyboard.press(key)
+        page.get_by_test_id("code-card").wait_for(state="detached")
+        assert page.evaluate(shown) == before, key
+        assert page.locator(".tour-black").is_hidden()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function(f"({shown}) !== '{before}'")
+    page.keyboard.press("q")
+    ended(page)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080)])
 def test_a_lecture_is_read_from_the_last_row_and_nothing_is_cut(open_page, width, height):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from sarqc.web.page_names import DOORS
 from tests.browser.conftest import OPEN, running, watched
 from tests.extras.publish.sites import host_of_two, served_site
 
@@ -85,7 +86,7 @@ def test_the_cards_of_the_lab(pages, study, width):
     places += [
         f"[data-{name}]" for name in ("testid=equation", "testid=sentence", "control=numbers", "control=measured")
     ]
-    places.append(".doors")
+    places += [f"[data-door={name}]" for name in DOORS]
     differences = [
         compare(place, [page.locator(place).first for page in opened])
         for place in places

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.browser.conftest import figure_menu
+
 pytestmark = pytest.mark.thorough
 
 TYPE = """(card) => {
@@ -44,3 +46,16 @@ def test_a_figure_fills_the_window_with_larger_type_and_goes_back(open_page):
     page.wait_for_function(f"([card, size]) => Math.abs(({TYPE})(card) - size) < 0.1", arg=[card, type_before])
     assert page.evaluate(BOX, card) == before
     assert page.evaluate("document.activeElement.classList.contains('enlarge-button')")
+
+
+def test_a_button_in_a_menu_closes_it_and_stands_in_the_head_of_its_figure_until_the_way_back(open_page):
+    page = open_page("/?study=toy&method=sarqc-gbs&bits=2", width=390, height=844)
+    page.wait_for_selector('[data-plot="lab-hero"][data-drawn]')
+    menu, button = figure_menu(page, "hero"), page.get_by_test_id("enlarge-lab-hero")
+    button.click()
+    assert menu.is_hidden()
+    assert page.locator('[data-plot="lab-hero"] > .card-head .enlarge-button:focus').count() == 1
+    button.click()
+    assert button.is_hidden()
+    assert page.evaluate("document.activeElement.dataset.testid") == "save-lab-hero"
+    assert figure_menu(page, "hero").get_by_test_id("enlarge-lab-hero").is_visible()

@@ -236,4 +236,6 @@ def test_budgets_are_spent_step_by_step():
     assert (short.draws, short.models, short.enough) == (0, 2, False)
     assert short.words == "0.5 min: 2 of 3 steps in one draw, no intervals"
     recipe = Recipe.parse({"model": "toy", "calibration": "a", "test": "b", "kind": "ladder", "draws": 8})
-    assert budget_plan(costs, recipe).sensible_minutes == 3
+    plan = budget_plan(costs, recipe)
+    assert plan.sensible_minutes == 3
+    assert [one.minutes for one in plan.budgets] == [1, 3, 5]  # 10 minutes make the same 8 draws as 5

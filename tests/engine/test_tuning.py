@@ -18,6 +18,7 @@ from sarqc.errors import Refused, SarqcError
 from sarqc.evaluation.perplexity import perplexity_steps
 from sarqc.events import Event, Started, TuningStanding
 from sarqc.figures import lab_view
+from sarqc.figures.tuning import tuning_sentence
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
@@ -147,7 +148,9 @@ def test_the_lab_opens_its_study(tuned, tuned_settings):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("change", [{"bits": 3}, {"sweep": [0.05, 0.5]}, {"method": "rqc-gbs"}, {"method": "sarqc-gs"}])
+@pytest.mark.parametrize(
+    "change", [{"range": "search"}, {"sweep": [0.05, 0.5]}, {"method": "rqc-gbs"}, {"method": "sarqc-gs"}]
+)
 def test_another_question_needs_no_pass_of_the_float_model(tuned, document, tuned_settings, monkeypatch, change):
     monkeypatch.setattr(float_statistics, "BlockWalk", None)
     tuning = outcome(run(document | change | {"draws": 2}, tuned_settings))
@@ -208,6 +211,24 @@ def test_a_budget_is_kept_and_used(
         again = Recipe.parse(tuning["recipe"])
         assert (again.kind, again.minutes) == ("tune", tuning["more_minutes"])
     assert any(event.type == "saved" for event in events) == (draws_made > 0)
+
+
+def test_a_text_on_which_the_float_model_is_no_better_ends_it_before_its_budget(
+    document, fresh_settings, monkeypatch
+):  # fmt: skip
+    """Measured on its own: the float model's perplexity and that of GPTQ 1 %, in ordinary runs."""
+    clock = Clock(monkeypatch, 0.1, 10.0)
+    asked = document | MANY | {"bits": 3, "minutes": 30.0}  # a model of random weights knows no text
+    events = run(asked, fresh_settings)
+    tuning = outcome(events)
+    assert (tuning["end"], tuning["next"], tuning["recipe"]) == ("yardstick", "", None)
+    assert clock.now <= 2 * MODEL
+    assert tuning["measured"] == 1
+    single = {name: value for name, value in single_run(asked).items() if name not in ("minutes", "draws", "sweep")}
+    summary = run(single | {"method": "gptq", "seed": 0}, fresh_settings)[-1].summary
+    assert summary["perplexity"] <= summary["perplexity_float"]
+    words = tuning_sentence(tuning)[0]["text"]
+    assert "perplexity can’t rank λ here" in words
 
 
 @pytest.mark.thorough

@@ -26,8 +26,8 @@ def view(study: Study) -> View:
 def test_the_band_is_of_accuracy_with_items_and_draws_as_samples(study, view):
     facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
     correct = facts.read("correct")
-    band = view["told"]["accuracy"]["band"]
-    assert band != view["told"]["perplexity"]["band"]
+    band = facts.accuracy.band.tolist()
+    assert band != facts.perplexity.band.tolist()
     for g, row in enumerate(band):
         for m, inside in enumerate(row):
             beaten = []

@@ -18,9 +18,11 @@ from sarqc.figures.measured import grid_text
 from sarqc.figures.numbers import decimals_for, lam_text, number, percent, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
 from sarqc.figures.sentence import plain
-from sarqc.figures.view import COLUMNS
+from sarqc.figures.titles import finding_at, least_error
+from sarqc.figures.view import COLUMNS, first_figure
 from sarqc.study.facts import line_facts
-from tests.synthetic_study import LAMS, write_study
+from sarqc.study.paired import spans
+from tests.synthetic_study import LAMS, shipped, write_study
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -115,7 +117,7 @@ class TestHero:
 
     def test_float_model_out_of_range_is_named_at_the_edge(self, view):
         texts = [note["text"] for note in view["figures"]["curves"]["layout"]["annotations"]]
-        assert "↓ float model 60.0, off the scale" in texts
+        assert "↓ float model 60.0" in texts
 
     @pytest.mark.parametrize(
         ("float_model", "corner"), [(61.3, ("left", "bottom")), (71.9, ("left", "middle")), (95.0, ("right", "top"))]
@@ -150,7 +152,7 @@ class TestHero:
 
     def test_identity_lies_faint_behind_saliency(self, view):
         names = [trace.get("name") for trace in view["figures"]["hero"]["data"]]
-        assert names.index("quality, identity") < names.index("perplexity")
+        assert names.index("perplexity, identity") < names.index("perplexity")
 
     def test_error_bars_are_those_of_the_paired_difference(self, facts):
         made = at(hero(facts), 0, 0)
@@ -223,6 +225,44 @@ class TestMap:
         assert [(shape["x0"], shape["y0"]) for shape in shapes] == [(0.5, 0.5)]
 
 
+def bands(figure: dict[str, Any]) -> list[tuple[float, float]]:
+    """Return the ends of the bands of the first γ."""
+    paths = [f"layout.shapes.{i}" for i, one in enumerate(figure["layout"]["shapes"]) if one.get("name") == "band"]
+    bound = {one["path"]: one["values"][0] for one in figure["bindings"] if one["over"] == ["gamma"]}
+    return [(bound[f"{path}.x0"], bound[f"{path}.x1"]) for path in paths]
+
+
+def test_the_band_of_a_chart_is_of_what_it_draws():
+    study = shipped("tiny-llama")
+    facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
+    _, error = least_error(facts)
+    assert bands(hero(facts, "error")) == [(first - 0.4, last + 0.4) for first, last in spans(error[0])]
+    assert bands(hero(facts)) == [(first - 0.4, last + 0.4) for first, last in spans(facts.perplexity.band[0])]
+    assert bands(hero(facts)) != bands(hero(facts, "error"))
+    assert bands(hero(facts, "drift")) == []
+
+
+def test_a_single_measured_lambda_stands_beside_the_baseline_over_the_other_curves(study):
+    facts = line_facts(study, method="sarqc-gbs", bits=2, layer=None)
+    mean = np.full_like(facts.perplexity.mean, np.nan)
+    mean[:, 3] = 83.0
+    quality = dataclasses.replace(facts.perplexity, mean=mean, to_baseline=None, band=np.zeros(mean.shape, dtype=bool))
+    figure = first_figure(dataclasses.replace(facts, perplexity=quality), "perplexity")
+    texts = [one["text"] for one in figure["layout"]["annotations"]]
+    assert {"λ = 0.3: 83.0", f"GPTQ 1 %: {quality.baseline_mean:.1f}"} <= set(texts)
+    assert finding_at(figure, {"gamma": 0, "lambda": 0}) == "Perplexity 83.0, measured at λ\u00a0=\u00a00.3 only"
+    assert {"yaxis", "yaxis2", "yaxis3"} <= figure["layout"].keys()
+    assert first_figure(facts, "perplexity")["title"] == "Perplexity on unseen text, lower is better"
+
+
+def test_the_interval_at_lambda_0_is_inside_the_range():
+    facts = line_facts(shipped("tiny-llama"), method="sarqc-gbs", bits=2, layer=None)
+    low, high = facts.perplexity.ends
+    bottom, top = hero(facts)["layout"]["yaxis"]["range"]
+    assert bottom < low.min()
+    assert high.max() < top
+
+
 class TestLabView:
     def test_without_a_choice_shows_the_line_that_tells_most(self, study):
         assert lab_view(study)["line"]["method"] == "sarqc-gbs"
@@ -238,7 +278,7 @@ class TestLabView:
 
     def test_sentences_cover_every_point(self, view):
         for told in view["told"].values():
-            for name in ("sentences", "small_print", "band"):
+            for name in ("sentences", "small_print"):
                 assert len(told[name]) == len(view["gammas"])
                 assert all(len(row) == len(view["lams"]) for row in told[name])
 

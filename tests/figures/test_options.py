@@ -45,7 +45,7 @@ class TestOneDraw:
         )
         assert (view["draw"], view["draws"]) == (1, [0, 1, 2])
         assert view["figures"]["surfaces"] is None
-        assert not np.any(view["told"]["perplexity"]["band"])
+        assert not any(row.get("sweet_spot") for row in view["table"]["rows"])
         json.dumps(view, allow_nan=False)
 
     def test_a_draw_that_nobody_made_is_said(self, study):

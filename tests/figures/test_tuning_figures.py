@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from sarqc.documents import End, Tuning, TuningRow
 from sarqc.figures import tuning_view
 from sarqc.figures.sentence import plain
-from sarqc.figures.tuning import ENDS, STANDINGS, tuning_sentence, tuning_small_print, tuning_table
-from sarqc.figures.tuning_figures import MEASURED, mark_of, race_figure, tuning_legend, tuning_log
+from sarqc.figures.tuning import ENDS, MARKS, mark_of, progress_text, tuning_sentence, tuning_small_print, tuning_table
+from sarqc.figures.tuning_figures import race_figure, tuning_legend, tuning_log
 
 RECIPE = {"test": "some/held-out.txt", "calibration": "wiki", "samples": 8, "length": 256}
 NBSP = "\u00a0"
@@ -26,7 +26,7 @@ def row(lam: float | None, standing: Any, method: str = "sarqc-gbs", **known: An
     )  # fmt: skip
     plain_row = {
         "method": method, "lambda": lam, "gamma": 0.1 if method == "sarqc-gbs" else None, "standing": standing,
-        "draws": 0, "layer_excess": [], "better_by_draw": [],
+        "draws": 0, "better_by_draw": [],
     }  # fmt: skip
     return plain_row | dict.fromkeys(names) | known  # type: ignore[return-value]
 
@@ -46,7 +46,6 @@ def screened(**known: Any) -> Tuning:
     rows = [
         row(
             lam, "ruled_out" if lam in (0.0, 10.0) else "not_reached", layer_error=-3.1 + above,
-            layer_excess=[above] * 3,
         )
         for lam, above in excess.items()
     ]  # fmt: skip
@@ -99,6 +98,13 @@ def two_in_one_draw(better: float) -> Tuning:
     return tuning
 
 
+def yardstick() -> Tuning:
+    """The float model is worse than its copy by GPTQ 1 % on the test text."""
+    tuning = document([row(0.1, "not_reached"), row(0.01, "baseline", "gptq")], end="yardstick", measured=1)
+    tuning["rows"][1]["log_ratio"] = -math.log(1.009)
+    return tuning
+
+
 def traces(figure: Any) -> dict[str, Any]:
     return {one["name"]: one for one in figure["data"]}
 
@@ -110,6 +116,18 @@ def texts(figure: Any) -> str:
 def marks_at(figure: Any, name: str) -> list[Any]:
     """Return the λ of a kind of mark, by the ids that a page moves them with."""
     return traces(figure)[name]["ids"]
+
+
+def test_progress_counts_what_the_chart_shows():
+    """Each λ by its mark, models of earlier runs apart, and no draw that is only begun."""
+    turns = [{"what": "screened", "seconds": 3.0, "draws": 0, "leading": None, "left": [], "out": []}]
+    assert progress_text(screened(screened=[12, 42])) == "Comparing the errors of layers: 12 of 42 layers"
+    words = progress_text(two_in_one_draw(0.4) | {"turns": turns, "measured": 3})
+    assert words == "3 models measured: 2 measured, not compared yet, 1 not reached, 2 ruled out by errors of layers"
+    done = compared("verdict", "run", measured=12, reused=8)
+    assert progress_text(done) == (
+        "12 models measured, 8 of them before: 1 best, 1 as good as the best, 1 worse, 2 ruled out by errors of layers"
+    )
 
 
 class TestRace:
@@ -132,8 +150,8 @@ class TestRace:
 
     def test_one_draw_has_a_dot_and_words_instead_of_an_interval(self):
         figure = race_figure(single())
-        assert marks_at(figure, MEASURED) == ["0.2"]
-        assert "error_y" not in traces(figure)[MEASURED]
+        assert marks_at(figure, MARKS["measured"]) == ["0.2"]
+        assert "error_y" not in traces(figure)[MARKS["measured"]]
         assert traces(figure)["draws"]["y"] == pytest.approx([1 - math.exp(-0.4)])
         assert "one dot a draw, intervals need two draws" in texts(figure)
         assert figure["title"] == "λ = 0.2 is measured in one draw, too few to be sure"
@@ -223,7 +241,7 @@ class TestLog:
             "Draw 1: 0.2 lowest, nothing sure yet",
             "Draw 3: 0.2 leads, 0.2 to 0.5 can’t be separated; 0.05 clearly worse",
             "Draw 4: 0.2 leads alone; 0.5 clearly worse",
-            "Ended because no further difference can be shown",
+            "Stopped: no further difference can be shown",
         ]
 
     def test_a_former_document_has_no_lines(self):
@@ -234,7 +252,7 @@ class TestTable:
     def test_the_table_has_every_row_and_no_empty_column(self):
         before, after = (tuning_table(one) for one in (screened(), compared()))
         assert [column["key"] for column in before["columns"]] == [
-            "method", "lambda", "gamma", "standing", "draws", "layer_error"
+            "method", "lambda", "gamma", "standing", "draws"
         ]  # fmt: skip
         assert [one["lambda"] for one in after["rows"]] == [0.0, 0.05, 0.2, 0.5, 10.0, 0.01, None]
         assert after["rows"][1]["standing"] == "worse"
@@ -276,8 +294,7 @@ SENTENCES: dict[str, tuple[Tuning, list[str], list[str]]] = {
         single(end="budget", next="go_on", more_minutes=5.0),
         [
             "Not enough time to compare: the errors of layers suggest λ from 0.05 to 0.5. λ = 0.2 has 33.0 % lower "
-            "perplexity than GPTQ 1 % (95 %: 29.5 to 36.2 %, windows of one draw). Tuning ended because the budget was "
-            "spent."
+            "perplexity than GPTQ 1 % (95 %: 29.5 to 36.2 %, windows of one draw). Stopped at 3 min."
         ],
         [],
     ),
@@ -285,10 +302,18 @@ SENTENCES: dict[str, tuple[Tuning, list[str], list[str]]] = {
         compared("known", "run"),
         [
             "Use λ = 0.2 at γ = 0.1: 4.9 % lower perplexity than GPTQ 1 % (95 %: 3.9 to 5.8 %, four draws, best of 3). "
-            "0.5 is as good, as far as four draws can tell. Tuning ended because no further difference can be shown, "
-            "after 20 models of the 28 that measuring every λ would take."
+            "0.5 is as good, as far as four draws can tell. Stopped, since no further difference can be shown: "
+            "20 of 28 models measured."
         ],
         ["λ = 0.2"],
+    ),
+    "a text that ranks nothing": (
+        yardstick(),
+        [
+            "On this test text the float model has 0.9 % more perplexity than its copy by GPTQ 1 %, so perplexity can’t "
+            "rank λ here. Measure on a text that the model knows, or take fewer bits."
+        ],
+        [],
     ),
     "nothing known yet": (
         compared("draws", "go_on", half=0.06),
@@ -337,7 +362,8 @@ class TestSentence:
 
     @pytest.mark.parametrize("end", sorted(ENDS))
     def test_every_end_is_said(self, end):
-        assert ENDS[end] in said(compared(end, "run"))
+        words = {"budget": "Stopped at 3 min: 20 of 28 models", "yardstick": "can’t rank λ"}.get(end, ENDS[end])
+        assert words in said(compared(end, "run"))
 
     def test_the_small_print_names_the_text_and_the_prefix(self):
         lines = tuning_small_print(compared(), RECIPE)
@@ -365,8 +391,6 @@ def documents(draw: st.DrawFn) -> Tuning:
         standing = draw(st.sampled_from(STANDING_NAMES[1:] if has_best else STANDING_NAMES[3:]))
         standing = "best" if at == best else standing
         known: dict[str, Any] = {"layer_error": draw(st.one_of(st.none(), st.floats(-12, 3)))}
-        if draw(st.booleans()):
-            known["layer_excess"] = draw(st.lists(st.floats(0, 3), max_size=5))
         if standing in STANDING_NAMES[:3] or (standing == "not_reached" and draws and draw(st.booleans())):
             better, half = draw(st.floats(-5, 5)), draw(st.floats(0, 1))
             known |= {"draws": max(1, draws), "log_ratio": draw(value), "better": better, "better_by_draw": [better]}
@@ -397,7 +421,7 @@ def test_any_stage_can_be_drawn_said_and_sent(tuning):
     figure, marks = view["figure"], traces(view["figure"])
     for kind in (*STANDING_NAMES, "measured"):
         own = {f"{one['lambda']:g}" for one in tuning["rows"] if one["standing"] != "baseline" and mark_of(one) == kind}
-        assert set(marks[MEASURED if kind == "measured" else STANDINGS[kind]]["ids"]) == own
+        assert set(marks[MARKS[kind]]["ids"]) == own
     assert {entry["mark"] for entry in view["legend"]} == {
         mark_of(one) for one in tuning["rows"] if one["standing"] != "baseline"
     }
@@ -409,4 +433,4 @@ def test_any_stage_can_be_drawn_said_and_sent(tuning):
     assert not bold or (tuning["best"] is not None and tuning["draws"] > 1), "no λ in bold that was not compared"
     low, high = figure["layout"]["yaxis"]["range"]
     for standing in STANDING_NAMES:
-        assert all(low <= y <= high for y in marks[STANDINGS[standing]]["y"])
+        assert all(low <= y <= high for y in marks[MARKS[standing]]["y"])

@@ -78,7 +78,7 @@ test("a link that hides the band takes it out of all that shows it, and nothing 
   const annotations = [{ text: "title" }, { name: "band", text: "as good as the best" }];
   const paths = ["layout.shapes.0.x0", "layout.shapes.1.x0", "layout.annotations.1.visible", "aria"];
   const bindings = paths.map((path) => ({ path, over: [], values: 1 }));
-  const told = { band: [[true, false]], sentences: [], small_print: [] };
+  const told = { sentences: [], small_print: [] };
   const finding = { over: [], values: "Perplexity is lowest at λ = 0.1" };
   const drawn = { data: [], layout: { shapes, annotations }, bindings, finding };
   const whole = {
@@ -89,7 +89,6 @@ test("a link that hides the band takes it out of all that shows it, and nothing 
   assert.equal(entered(initial(), whole).view, whole);
   const { view: shown } = entered(initial({ hidden: ["band"] }), whole);
   const { hero, plane, gap } = shown.figures;
-  assert.deepEqual([shown.told.perplexity.band, shown.told.accuracy.band], [[[false, false]], [[false, false]]]);
   assert.deepEqual(hero.layout.shapes, [shapes[0], { ...shapes[1], visible: false }]);
   assert.deepEqual(hero.layout.annotations, [annotations[0], { ...annotations[1], visible: false }]);
   assert.deepEqual(each(hero.bindings, "path"), ["layout.shapes.0.x0", "aria"]);
@@ -98,10 +97,11 @@ test("a link that hides the band takes it out of all that shows it, and nothing 
   assert.deepEqual(shown.table.columns, [{ key: "lambda" }]);
 });
 
-test("λ plays from the start where it stands at the end", () => {
-  const playing = after(opened({ lambda: 1 }), { type: "played" });
-  assert.deepEqual([playing.playing, playing.at.lambda], [true, 0]);
-  assert.equal(after(playing, { type: "stopped" }).playing, false);
+test("λ plays from its first value, and it is known where it stood", () => {
+  const playing = after(opened({ lambda: 0.1 }), { type: "played" });
+  assert.deepEqual([playing.playing, playing.at.lambda], [1, 0]);
+  assert.equal(after(playing, { type: "stopped" }).playing, null);
+  assert.equal(entered(playing, view, {}).playing, null);
 });
 
 test("only what is shown can be dimmed, and a view that fails leaves the old one", () => {
@@ -197,20 +197,16 @@ test("which figure a card shows, and which cards are not there", () => {
   const state = opened();
   const curves = curvesPart(["hero", "deciles", "gap"]);
   const drawnBy = (part, more = {}) => part.cards.map((card) => part.figure({ ...state, ...more }, card));
-  assert.deepEqual(drawnBy(curves), ["hero", "deciles", null]);
+  assert.deepEqual(drawnBy(curves), ["hero", null, null]);
   const right = { ...state, shown: "accuracy" };
   assert.equal(curves.figure(right, "hero"), "hero_accuracy");
   const mapped = withFigures({ gamma_grid: {}, gamma_grid_accuracy: {} });
   assert.equal(curves.figure({ ...right, view: mapped }, "gamma_grid"), "gamma_grid_accuracy");
   assert.equal(curves.figure({ ...state, view: mapped }, "gamma_grid"), "gamma_grid");
-  assert.match(curves.note(state, "deciles", false), /first draw/);
-  assert.equal(curves.note(state, "deciles", true), "");
   const weights = weightsPart();
   assert.deepEqual(drawnBy(weights, { drawing: "surface" }), [null, "surfaces"]);
   assert.deepEqual(drawnBy(weights, { drawing: "flat" }), ["surfaces_flat", null]);
-  assert.equal(weights.note(state, "surfaces", true), "");
-  const missing = weights.note(state, "surfaces_flat", false);
-  for (const reason of [/only the first/, /weights were not kept/]) assert.match(missing, reason);
+  assert.deepEqual(drawnBy(weights, { view: withFigures({ surfaces: null, surfaces_flat: null }) }), [null, null]);
   assert.equal(mapPart().figure(state, "map"), "map"); // a dense model has one level
   const mixture = { ...state, view: withFigures({ map_experts: {} }) };
   assert.equal(mapPart().figure(mixture, "map"), "map");

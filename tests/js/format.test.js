@@ -54,5 +54,7 @@ test("a CSV keeps full precision and quotes what must be quoted", () => {
     { lambda: 0.1, note: 'a "b", c' },
     { lambda: 83.12345678901234, note: null },
   ];
+  const about = { model: "toy", lambda: "of the rows" };
+  assert.equal(csv([{ key: "lambda" }], [{ lambda: 0.1 }], about), "model,lambda\r\ntoy,0.1\r\n");
   assert.equal(csv(columns, rows), 'lambda,note\r\n0.1,"a ""b"", c"\r\n83.12345678901234,\r\n');
 });

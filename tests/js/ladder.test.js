@@ -68,6 +68,8 @@ test("at its end the run of the best rung, or more of the same", () => {
   const run = afterLadder({ ...ladder, next: "run", recipe }, TEXTS);
   assert.equal(run?.recipe.test, "toy-test");
   assert.match(run?.lead ?? "", /^Next: toy, 2 bits, .*judged on toy-test\.$/);
+  const affine = afterLadder({ ...ladder, next: "run", recipe: { ...recipe, grid: "affine" } }, TEXTS);
+  assert.equal(affine?.lead.endsWith("only MLX stores its affine grid."), true);
   const more = afterLadder({ ...ladder, next: "go_on", more_minutes: 1, recipe: { kind: "ladder" } }, TEXTS);
   assert.equal(more?.button, "Go on for 1 minute");
 });

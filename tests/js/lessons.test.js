@@ -29,10 +29,11 @@ const view = (gamma) => {
     accuracy_difference: row.accuracy - 0.6,
     accuracy_low: row.accuracy - 0.64,
     accuracy_high: row.accuracy - 0.56,
+    sweet_spot: i > 0,
     at: [0, i],
   }));
   const columns = Object.keys(rows[0])
-    .filter((key) => key !== "at")
+    .filter((key) => !["at", "sweet_spot"].includes(key))
     .map((key) => ({ key, title: key, kind: "plain" }));
   return {
     study: { model: { name: "toy", perplexity: 60, accuracy: 0.66, accuracy_standard_error: 0.04 } },
@@ -44,7 +45,7 @@ const view = (gamma) => {
     gammas: [gamma],
     gamma_texts: [gamma === null ? "" : String(gamma)],
     told: {
-      perplexity: { band: [[false, true, true]], best: [gain("30.0 % lower perplexity than GPTQ 1 %")] },
+      perplexity: { best: [gain("30.0 % lower perplexity than GPTQ 1 %")] },
       accuracy: { best: [gain("10.0 points higher accuracy than GPTQ 1 %")] },
     },
     table: { columns, rows },

@@ -20,12 +20,24 @@ before(async () => {
   parts = Object.assign({}, ...modules);
 });
 
-test("neighbours of the sweet spot make one stretch on the slider", () => {
-  const [first, second, ...more] = parts.stretches([false, true, true, false, true]);
-  assert.equal(more.length, 0);
-  assert.deepEqual(first, [0.15, 0.6]);
-  assert.deepEqual(second, [0.9, 1]);
-  assert.deepEqual(parts.stretches([true]), []);
+test("the band of a figure lies on the slider at its place, of each γ", () => {
+  const ends = { x0: [0.6, 0], x1: [2.4, 0], other: [1, 1] };
+  const bindings = Object.entries(ends).map(([end, values]) => ({
+    path: `layout.shapes.1.${end}`,
+    over: ["gamma"],
+    values,
+  }));
+  const last = [3.6, 4.4].map((value) => [value, value]);
+  bindings.push(
+    ...["x0", "x1"].map((end, at) => ({ path: `layout.shapes.2.${end}`, over: ["gamma"], values: last[at] })),
+  );
+  const figure = { layout: { shapes: [{}, { name: "band" }, { name: "band" }] }, bindings };
+  assert.deepEqual(parts.stretches(figure, 0, 4), [
+    [0.15, 0.6],
+    [0.9, 1],
+  ]);
+  assert.deepEqual(parts.stretches(figure, 1, 4), [[0.9, 1]]);
+  assert.deepEqual(parts.stretches({ layout: {} }, 0, 4), []);
 });
 
 test("a track whose thumb stands on the axis, under the first and the last tick", () => {

@@ -13,7 +13,7 @@ import {
   whyNotTuned,
 } from "../../assets/js/calibrate/tune_form.js";
 import { clock, segmentsOf } from "../../assets/js/calibrate/tuning_bar.js";
-import { budgetWords, leftWords, modelsWords, now, standing } from "../../assets/js/calibrate/tuning_progress.js";
+import { budgetWords, leftWords, modelsWords, now } from "../../assets/js/calibrate/tuning_progress.js";
 import { each, plain, TEXTS } from "./given.js";
 
 const NAMES = ["model", "bits", "method", "lam", "gamma", "samples", "test", "tasks", "sweep", "speed", "baseline"];
@@ -107,8 +107,11 @@ const screening = {
   budget: 180,
   end: "",
 };
+const turn = (what, seconds) => ({ what, seconds, draws: 0, leading: null, left: [], out: [] });
+const TURNS = [turn("screening", 3), turn("screened", 31)];
 const first = {
   ...screening,
+  turns: TURNS,
   rows: [row(0, "ruled_out"), ...[0.1, 0.2, 0.5].map((lam) => row(lam, "not_reached")), baseline],
   screened: [42, 42],
 };
@@ -123,37 +126,6 @@ const third = {
   planned: 26,
   seconds: 170,
 };
-const told = (...stages) =>
-  stages
-    .map((tuning, index) => ({ type: "tuning_standing", seq: index + 1, at: "2026-01-01T00:00:00Z", tuning }))
-    .reduce(State.reduce, State.initial());
-
-test("a tuning run stands where its last word says, and its log has the errors of layers and the draws", () => {
-  const layers = [1, 12, 42].map((done) => ({ ...screening, screened: [done, 42] }));
-  const last = { ...third, end: "budget" };
-  const state = told(...layers.slice(0, 2), first, { ...first, measured: 1 }, second, third, last);
-  assert.deepEqual(state.tuning, last);
-  assert.deepEqual(each(state.turns, "seconds"), [20, 80, 170]);
-  assert.deepEqual(each(state.log, "text"), [
-    "Errors of layers compared: 3 λ left, 1 ruled out",
-    "1 draw: no λ compared twice yet",
-    "2 draws: λ = 0.2 is best, 1 as good",
-  ]);
-});
-
-test("how far tuning is, in words, from the first layer on", () => {
-  assert.equal(standing(screening, { draws: 8 }), "Comparing the errors of layers: layer 12 of 42");
-  const open = "0 models measured, 0 λ compared, 3 not reached yet, 1 ruled out";
-  assert.equal(standing(first, { draws: 8 }), `Draw 1 of at most 8: ${open}`);
-  assert.equal(standing(third, { draws: 8 }), "Draw 3 of at most 8: 8 models measured, 3 λ compared, 1 ruled out");
-  assert.equal(
-    standing({ ...second, end: "budget" }, { draws: 8 }),
-    "1 draw: 4 models measured, 0 λ compared, 3 not reached, 1 ruled out",
-  );
-});
-
-const turn = (what, seconds) => ({ what, seconds, draws: 0, leading: null, left: [], out: [] });
-const TURNS = [turn("screening", 3), turn("screened", 31)];
 const shares = (parts) => parts.map(({ kind, share }) => [kind, Math.round(1000 * share) / 1000]);
 const sum = (parts) => parts.reduce((total, { share }) => total + share, 0);
 
@@ -164,7 +136,7 @@ test("the bar is the budget: its parts are the seconds of each stage and those t
     ["comparing", 0.639],
     ["left", 0.189],
   ]);
-  assert.deepEqual(each(parts, "words"), ["screening 0:31", "comparing, 36 models 1:55", "0:34 of 3:00 left"]);
+  assert.deepEqual(each(parts, "words"), ["screening 0:31", "comparing 1:55", "0:34 of 3:00 left"]);
   assert.deepEqual(shares(segmentsOf({ ...screening, turns: TURNS.slice(0, 1) }, 18)), [
     ["screening", 0.1],
     ["left", 0.9],
@@ -179,7 +151,7 @@ test("the bar is never overrun: past the budget it is full and says what still w
       assert.equal(each(parts, "kind").includes("left"), seconds < 180);
     }
   const late = segmentsOf({ ...third, turns: TURNS }, 400).at(-1);
-  assert.equal(late.words, "comparing, 8 models 2:29, budget spent: finishing the model at work");
+  assert.equal(late.words, "comparing 2:29, budget spent: finishing the model at work");
   assert.doesNotMatch(segmentsOf({ ...third, turns: TURNS, end: "budget" }, 400).at(-1).words, /finishing/);
 });
 

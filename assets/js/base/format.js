@@ -182,14 +182,16 @@ export function format(value, kind) {
  * Rows as CSV (RFC 4180) with full precision.
  * @param {{key: string}[]} columns
  * @param {Record<string, unknown>[]} rows
+ * @param {Record<string, unknown>} [about] further columns before these, with one value each
  */
-export function csv(columns, rows) {
+export function csv(columns, rows, about = {}) {
   /** @param {unknown} value */
   const cell = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
-  const lines = [columns.map((column) => cell(column.key))];
-  for (const row of rows) lines.push(columns.map((column) => cell(row[column.key])));
+  const keys = [...new Set([...Object.keys(about), ...columns.map(({ key }) => key)])];
+  const lines = [keys.map(cell)];
+  for (const row of rows) lines.push(keys.map((key) => cell(key in row ? row[key] : about[key])));
   return `${lines.map((line) => line.join(",")).join("\r\n")}\r\n`;
 }

@@ -17,6 +17,12 @@ export function placeBeside(button, card) {
   card.style.right = `${Math.max(8, document.documentElement.clientWidth - box.right)}px`;
 }
 
+/** Closes the menu that a button is in, if it is in one. @param {HTMLElement} button */
+export function closeMenu(button) {
+  const menu = button.closest("[popover]");
+  if (menu instanceof HTMLElement) menu.hidePopover();
+}
+
 /**
  * A button that opens a menu of further buttons and links.
  * @param {object} options

@@ -20,10 +20,10 @@ export const asSentence = (text) => text.replace(/^\p{Script=Latin}/u, (letter) 
  * @param {string} [testid]
  * @param {((fix: Fix) => void) | null} [mend] does what a button of the block says
  */
-export const problemBlock = ({ what, where, remedy, fixes = [] }, testid = "problem", mend = null) =>
+export const problemBlock = ({ what, where, remedy, field, fixes = [] }, testid = "problem", mend = null) =>
   html`<div class="problem" role="alert" id=${testid} data-testid=${testid}>
     <p class="problem-what">${asSentence(what) || "Something went wrong"}</p>
-    ${where ? html`<p class="problem-where">${where}</p>` : nothing}
+    ${where && !field ? html`<p class="problem-where">${where}</p>` : nothing}
     ${remedy ? html`<p class="problem-remedy">${remedy}</p>` : nothing}
     ${
       mend && fixes.length

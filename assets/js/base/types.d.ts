@@ -298,6 +298,7 @@ export interface ViewStudy {
   title: string;
   created: string;
   prefix: string;
+  texts: string;
   unseen: string | null;
   model: ViewModel;
   recipe: Record<string, unknown> | null;
@@ -405,9 +406,8 @@ export interface Point {
   gamma: number;
 }
 
-/** What is said of a quality at every point, and which λ may be the best: γ, then λ. */
+/** What is said of a quality at every point: γ, then λ. */
 export interface Told {
-  band: boolean[][];
   best: (BestPoint | null)[];
   sentences: Piece[][][];
   small_print: string[][][];
@@ -598,6 +598,7 @@ export interface TuningView {
   table: DataTable;
   legend: LegendEntry[];
   log: LogLine[];
+  standing: string;
   sentence: Piece[];
   small_print: string[];
 }
@@ -616,12 +617,13 @@ export interface Tuning {
   one_draw: DrawGain[];
   draws: number;
   measured: number;
+  reused?: number;
   planned: number;
   seconds: number;
   budget: number | null;
   turns?: TuningTurn[];
   blocks: number[] | null;
-  end: "" | "known" | "narrow" | "budget" | "draws";
+  end: "" | "yardstick" | "verdict" | "known" | "narrow" | "budget" | "draws";
   next: "" | "run" | "keep" | "go_on";
   evidence?: EvidenceDocument | null;
   more_minutes: number | null;
@@ -636,7 +638,6 @@ export interface TuningRow {
   standing: "best" | "as_good" | "worse" | "ruled_out" | "not_reached" | "baseline";
   draws: number;
   layer_error: number | null;
-  layer_excess?: number[];
   log_ratio: number | null;
   log_ratio_error: number | null;
   perplexity: number | null;
@@ -1119,11 +1120,7 @@ export interface AccuracyProtocol {
   acc_norm_standard_error?: number;
   subjects?: Record<string, number>;
   limit_for_each?: string;
-  decoding?: string;
-  max_new_tokens?: number;
-  program_limits?: string;
   outcomes?: Record<string, number>;
-  prompts_without_their_beginning?: number;
 }
 
 /** Distance of the quantized model's predictions from the float model's, from the passes of its perplexity. */

@@ -41,15 +41,10 @@ export const unbroken = (text) => text.replace(/ ([±%])/g, "\u00a0$1").replaceA
  * @returns {Distance[]}
  */
 export function distances(said) {
-  if (typeof said.log_ratio !== "number") return [];
+  if (typeof said.kl !== "number") return [];
   const same = Number(said.same_top);
   const error = said.same_top_standard_error;
   return [
-    {
-      name: "ln(quantized / float)",
-      value: withError(said.log_ratio, said.log_ratio_standard_error),
-      help: "The difference of the two ln perplexities on the same tokens. Its error is over windows of the text, paired, and far smaller than that of either perplexity.",
-    },
     {
       name: "KL from float, nats a token",
       value: withError(Number(said.kl), said.kl_standard_error),

@@ -70,7 +70,8 @@ export function afterLadder({ next, recipe, more_minutes: minutes }, corpora) {
     return { recipe, lead, button: goOn(minutes ?? 0) };
   }
   const following = followingRecipe(recipe, corpora);
-  return { recipe: following, lead: nextWords(following), button: "Quantize with the best combination" };
+  const stored = following.grid === "affine" ? " Of the formats with codes, only MLX stores its affine grid." : "";
+  return { recipe: following, lead: nextWords(following) + stored, button: "Quantize with the best combination" };
 }
 
 /**

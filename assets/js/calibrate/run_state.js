@@ -8,7 +8,6 @@ import { asSentence } from "../base/problem.js";
 import { shadesOf, stopsOf } from "../charts/color_scale.js";
 import { distanceWords } from "./distances.js";
 import { share, timed } from "./run_clock.js";
-import { logWords } from "./tuning_progress.js";
 
 /** @import { Carrier, EvidenceDocument, Failed, LadderRun, Measured, Phase, Recipe, Run as RunRow, State, StoredEvent, Tuning, Warned } from "../base/types.d.ts" */
 /** @import { Kept } from "./kept.js" */
@@ -70,7 +69,6 @@ export function initial() {
     ladder: null,
     standingAt: "",
     rounded: null,
-    turns: [],
     stage: "",
     detail: "",
     measured: {},
@@ -100,7 +98,6 @@ export function initial() {
  * @property {LadderRun | null} ladder where a ladder stands
  * @property {string} standingAt when either was said
  * @property {{blocks: number} | null} rounded blocks of which early stopping kept a state; another object after each
- * @property {readonly {seconds: number, text: string}[]} turns turning points of tuning in words, by the run's own clock
  * @property {string} stage
  * @property {string} detail
  * @property {Record<string, Measured>} measured
@@ -140,7 +137,6 @@ export function reduce(state, event) {
         points: 0,
         learning: null,
         candidates: [],
-        turns: [],
         ended: null,
         failure: null,
       });
@@ -225,15 +221,9 @@ export function reduce(state, event) {
         `λ = ${plain(event.lam)}: perplexity ${format(event.perplexity, "perplexity")} on the sequences kept for judging`,
       );
       break;
-    case "tuning_standing": {
-      const words = logWords(event.tuning, state.tuning);
+    case "tuning_standing":
       Object.assign(next, { tuning: event.tuning, standingAt: event.at });
-      if (words) {
-        tell(words);
-        next.turns = [...state.turns, { seconds: event.tuning.seconds, text: words }];
-      }
       break;
-    }
     case "ladder_standing": {
       const { draws } = event.ladder;
       if (draws > (state.ladder?.draws ?? 0)) tell(`Every step is measured in ${counted(draws, "draw")}`);

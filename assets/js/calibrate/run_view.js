@@ -27,7 +27,7 @@ import { runMatrix } from "./run_matrix.js";
 import * as State from "./run_state.js";
 import { tuningFields } from "./tune_form.js";
 import { tuningBar } from "./tuning_bar.js";
-import { budgetWords, leftWords, modelsWords, now, standing } from "./tuning_progress.js";
+import { budgetWords, leftWords, modelsWords, now } from "./tuning_progress.js";
 
 /** @import { Trouble } from "../base/problem.js" */
 /** @import { LadderRun, Recipe, StoredEvent, Tuning } from "../base/types.d.ts" */
@@ -44,13 +44,14 @@ import { budgetWords, leftWords, modelsWords, now, standing } from "./tuning_pro
  * @property {Trouble | null} trouble the last request's
  * @property {boolean} isLost whether the stream is silent
  * @property {string | null} before what the run does that it waits for
+ * @property {string} drawn how far a tuning run is by its drawing
  * @property {number | null} block whose experts were chosen to be shown
  * @property {readonly string[]} unfolded titles of the report's folds that were opened
  */
 /**
  * @typedef {{type: "opened", id: string} | {type: "closed"} | {type: "row", run: Run, before: string | null}
  *   | {type: "said", event: StoredEvent} | {type: "stream", isLost: boolean}
- *   | {type: "trouble", error: Trouble} | {type: "unfolded", title: string} | {type: "block", block: number}} Action
+ *   | {type: "trouble", error: Trouble} | {type: "drawn", words: string} | {type: "unfolded", title: string} | {type: "block", block: number}} Action
  */
 
 const POLL_MS = 1500;
@@ -65,6 +66,7 @@ const nothingYet = () => ({
   trouble: null,
   isLost: false,
   before: null,
+  drawn: "",
   block: null,
   unfolded: [],
 });
@@ -93,6 +95,8 @@ export function reduce(shown, action) {
       return { ...shown, isLost: action.isLost && !isOver(shown) };
     case "trouble":
       return { ...shown, trouble: action.error };
+    case "drawn":
+      return { ...shown, drawn: action.words };
     case "block":
       return { ...shown, block: action.block };
     case "unfolded":
@@ -223,6 +227,8 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
       if (verb === "continue") follow();
     });
 
+  const drawn = (/** @type {string} */ words) => view.dispatch({ type: "drawn", words });
+
   /** Queues the same recipe on further draws of calibration text; its runs join this one's comparison. */
   const measureDraws = () =>
     attempt(async (id) => {
@@ -267,7 +273,7 @@ export function runView({ card, recipeCard: recipePlace, tuning, ladder, roundin
     if (compares(run)) {
       drawClock();
       render(ofTuningRun(shown, run, acts), (tunes(run) ? tuning : ladder).end);
-      if (tunes(run)) tuning.show(run, tuningOf(shown), said.turns, isTheirs);
+      if (tunes(run)) tuning.show(run, tuningOf(shown), isTheirs, drawn);
       else ladder.show(run, ladderIn(shown), isTheirs);
     }
     rounding.show(run.id, said.rounded);
@@ -498,7 +504,7 @@ function troubleOf({ said, trouble, isLost }, run) {
 
 /** Where a run of several models stands, in words. @param {Shown} shown @param {Run} run */
 function comparingNow(shown, run) {
-  const { said, before } = shown;
+  const { said, before, drawn } = shown;
   const [tuning, ladder] = [tuningOf(shown), ladderIn(shown)];
   switch (run.state) {
     case "queued":
@@ -506,18 +512,15 @@ function comparingNow(shown, run) {
     case "running":
       if (run.waits_for_room) return withoutRoom(run.progress.done, run.progress.total);
       if (ladder) return ladderStanding(ladder, run.recipe);
-      if (tuning)
-        return [standing(tuning, run.recipe), leftWords(tuning, secondsOf(run, said, tuning))]
-          .filter(Boolean)
-          .join(" · ");
+      if (tuning) return [drawn, leftWords(tuning, secondsOf(run, said, tuning))].filter(Boolean).join(" · ");
       return tunes(run) && said.advanced
         ? `${beginning(said)}, ${State.advancedWords(said.advanced)}`
         : beginning(said);
     default: {
       const stopped = stoppedWords(run.state, (tuning ?? ladder)?.draws ?? 0);
       if (stopped) return stopped;
-      const what = ladder ? ladderStanding(ladder, run.recipe) : tuning && `${modelsWords(tuning)} models measured`;
-      return `${what ?? "Done"} in ${duration(said.took ?? seconds(run))}`;
+      if (tuning) return drawn;
+      return `${ladder ? ladderStanding(ladder, run.recipe) : "Done"} in ${duration(said.took ?? seconds(run))}`;
     }
   }
 }

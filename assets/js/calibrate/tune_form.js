@@ -89,13 +89,17 @@ export const nextWords = (recipe) =>
   `Next: ${describe(recipe)}, the whole model with inputs from its quantized layers, judged on ${recipe.test}.`;
 
 /**
- * The same tuning with more time, where its budget was spent although there is a λ to take or GPTQ 1 % to keep; null
- * where more time would not change anything, or is what is proposed first.
+ * The same tuning with more time, where its budget was spent although there is a λ to take or GPTQ 1 % to keep; without
+ * a budget where it ended at a λ to take; null where more time would not change anything, or is what is proposed first.
  * @param {Pick<Tuning, "next" | "end" | "more_minutes">} tuning
  * @param {Said} recipe of the tuning run
  * @returns {{recipe: Said, button: string} | null}
  */
 export function moreOf({ next, end, more_minutes: minutes }, recipe) {
+  if (end === "verdict" && next === "run") {
+    const { minutes: _, ...endless } = recipe;
+    return { recipe: endless, button: "Compare every λ" };
+  }
   if (end !== "budget" || minutes === null || next === "go_on" || !next) return null;
   return { recipe: { ...recipe, minutes }, button: goOn(minutes) };
 }

@@ -37,7 +37,7 @@ export function segmentsOf(tuning, seconds) {
 
 /** @param {Tuning} tuning @param {number} seconds @param {number} budget @returns {Segment[]} */
 function byClock(tuning, seconds, budget) {
-  const { turns = [], end, measured } = tuning;
+  const { turns = [], end } = tuning;
   const spent = Math.min(seconds, budget);
   const since = (/** @type {string} */ what) =>
     Math.min(turns.find((turn) => turn.what === what)?.seconds ?? spent, spent);
@@ -50,7 +50,7 @@ function byClock(tuning, seconds, budget) {
     {
       kind: "comparing",
       share: (spent - screened) / budget,
-      words: measured ? `comparing, ${counted(measured, "model")} ${time}` : `comparing ${time}`,
+      words: `comparing ${time}`,
     },
     { kind: "left", share: (budget - spent) / budget, words: `${clock(budget - spent)} of ${clock(budget)} left` },
   ];

@@ -19,7 +19,6 @@ import { clock } from "./tuning_bar.js";
 /** @import { Run } from "./run_state.js" */
 /** @import { Corpus } from "./tune_form.js" */
 /** @typedef {Omit<Sent, "figure"> & {figure: Figure}} TuningView */
-/** @typedef {readonly {seconds: number, text: string}[]} Turns */
 
 const SOON = "First the errors of layers are compared, for every λ and γ.";
 const NOTHING = "It ended before anything was compared: no λ is known.";
@@ -41,8 +40,7 @@ export function tuningCard({ root, corpora, go }) {
   /** @type {TuningView | null} */
   let view = null;
   let mayRun = false;
-  /** @type {Turns} turning points by the events, for documents without them */
-  let turns = [];
+  let heard = (/** @type {string} */ _words) => {};
   /** @type {{of: string, minutes: number | null} | null} planned time of a recipe to follow */
   let planned = null;
 
@@ -50,12 +48,12 @@ export function tuningCard({ root, corpora, go }) {
    * Shows a tuning run as its events have told it so far.
    * @param {Run} which
    * @param {Tuning | null} tuning
-   * @param {Turns} said its turning points by the events
    * @param {boolean} isTheirs whether who looks at it may go on with it
+   * @param {(words: string) => void} drawn hears how far it is, with each drawing
    */
-  function show(which, tuning, said, isTheirs) {
+  function show(which, tuning, isTheirs, drawn) {
     const isOther = which.id !== run?.id;
-    [run, turns, mayRun] = [which, said, isTheirs];
+    [run, mayRun, heard] = [which, isTheirs, drawn];
     root.classList.add("is-shown");
     if (isOther) begin();
     if (!tuning) render(AT_REST.includes(which.state) ? NOTHING : SOON, words);
@@ -84,12 +82,11 @@ export function tuningCard({ root, corpora, go }) {
       legend,
     );
     render(
-      (answer.log.length ? answer.log : turns).map(
-        ({ seconds, text }) => html`<li><time>${clock(seconds)}</time><span>${text}</span></li>`,
-      ),
+      answer.log.map(({ seconds, text }) => html`<li><time>${clock(seconds)}</time><span>${text}</span></li>`),
       log,
     );
     drawNext(answer);
+    heard(answer.standing);
     texts.show(nextOf(answer.tuning, corpora)?.recipe ?? null);
     (await standings.host()).show(answer.figure);
   }

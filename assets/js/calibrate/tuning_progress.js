@@ -1,49 +1,13 @@
 /**
- * Where a tuning run stands, in words. Pure.
+ * The time of a tuning run, in words. Pure.
  * @module tuning_progress
  */
 
-import { counted, duration, plain } from "../base/format.js";
+import { duration } from "../base/format.js";
 
-/** @import { Recipe, Tuning } from "../base/types.d.ts" */
-/** @typedef {Tuning["rows"][number]["standing"]} Standing */
-
-/** @type {readonly Standing[]} of a λ that was measured in two draws and compared */
-const COMPARED = ["best", "as_good", "worse"];
-
-/**
- * How many λ there are of some standings.
- * @param {Tuning} tuning
- * @param {...string} standings
- */
-const count = ({ rows }, ...standings) => rows.filter((row) => standings.includes(row.standing)).length;
-
+/** @import { Tuning } from "../base/types.d.ts" */
 /** Whether the errors of layers are still being compared. @param {Tuning} tuning */
-export const screens = ({ screened, measured, end }) =>
-  !end && !measured && Boolean(screened) && screened[0] < screened[1];
-
-/**
- * “Comparing the errors of layers: layer 12 of 42”; “draw 2 of at most 8: 9 models measured, 4 λ compared, 2 not reached, 6 ruled out”.
- * @param {Tuning} tuning
- * @param {Pick<Recipe, "draws">} recipe
- */
-export function standing(tuning, { draws }) {
-  const { screened, end } = tuning;
-  if (screens(tuning)) return `Comparing the errors of layers: layer ${Math.max(1, screened[0])} of ${screened[1]}`;
-  const words = countWords(tuning);
-  return end || tuning.draws >= draws
-    ? `${counted(tuning.draws, "draw")}: ${words}`
-    : `Draw ${tuning.draws + 1} of at most ${draws}: ${words}`;
-}
-
-/** @param {Tuning} tuning */
-function countWords(tuning) {
-  const [compared, open, out] = [count(tuning, ...COMPARED), count(tuning, "not_reached"), count(tuning, "ruled_out")];
-  const parts = [`${counted(tuning.measured, "model")} measured`, `${compared} λ compared`];
-  if (open) parts.push(tuning.end ? `${open} not reached` : `${open} not reached yet`);
-  if (out) parts.push(`${out} ruled out`);
-  return parts.join(", ");
-}
+export const screens = ({ turns = [], end }) => !end && !turns.some(({ what }) => what === "screened");
 
 /**
  * Seconds of the run's own clock in this moment: what it said last, and those since.
@@ -82,23 +46,3 @@ export function budgetWords(tuning, seconds = tuning.seconds) {
  */
 export const modelsWords = ({ measured, planned, end }) =>
   end || measured >= planned ? String(measured) : `${measured} of at most ${planned}`;
-
-/**
- * What a step of tuning says in the log: the errors of layers once all are known, and each whole draw; empty for what
- * lies between.
- * @param {Tuning} tuning
- * @param {Tuning | null} before
- */
-export function logWords(tuning, before) {
-  if (screens(tuning)) return "";
-  if (!before || screens(before)) {
-    const out = count(tuning, "ruled_out");
-    const rest = tuning.rows.length - count(tuning, "baseline") - out;
-    return `Errors of layers compared: ${rest} λ left, ${out} ruled out`;
-  }
-  if (tuning.end || tuning.draws === before.draws) return "";
-  const best = tuning.best === null ? null : tuning.rows[tuning.best].lambda;
-  const good = count(tuning, "as_good");
-  const draws = counted(tuning.draws, "draw");
-  return best === null ? `${draws}: no λ compared twice yet` : `${draws}: λ = ${plain(best)} is best, ${good} as good`;
-}

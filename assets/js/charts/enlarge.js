@@ -5,6 +5,7 @@
  */
 
 import { html, made, nothing } from "../base/html.js";
+import { closeMenu } from "../base/popover.js";
 
 const LARGE = "is-enlarged";
 /** @type {(() => void)|null} ends what fills the window */
@@ -16,10 +17,10 @@ const icon = () =>
 
 /**
  * Gives a card its button.
- * @param {{name: string, root: HTMLElement}} card
- * @param {Element} place of the button
+ * @param {{name: string, root: HTMLElement, tools: HTMLElement}} card
+ * @param {Element} place of the button, which in a menu goes to the card's tools while the figure fills the window
  */
-export function enlargeButton({ name, root }, place) {
+export function enlargeButton({ name, root, tools }, place) {
   const heading = root.querySelector(".card-title");
   if (heading) heading.id ||= `title-${name}`; // which may say another thing later
   const button = made(html`<button
@@ -34,6 +35,7 @@ export function enlargeButton({ name, root }, place) {
   /** @param {boolean} large */
   const show = (large) => {
     root.classList.toggle(LARGE, large);
+    if (place !== tools) (large ? tools : place).prepend(button);
     button.setAttribute("aria-pressed", String(large));
     button.title = large ? "Back to the page" : "Fill the window";
     button.setAttribute("aria-label", `${button.title}:`);
@@ -47,10 +49,12 @@ export function enlargeButton({ name, root }, place) {
     const { documentElement: page } = document;
     page.style.setProperty("--scrollbar", `${innerWidth - page.clientWidth}px`); // which goes
     page.dataset.enlarged = "";
+    closeMenu(button);
     show(true);
+    button.focus({ preventScroll: true });
     leave = () => {
       leave = null;
-      button.focus({ preventScroll: true }); // while it can be seen
+      /** @type {HTMLElement} */ (place === tools ? button : tools.lastElementChild).focus({ preventScroll: true });
       delete page.dataset.enlarged;
       show(false);
       document.removeEventListener("keydown", onEscape);

@@ -26,6 +26,7 @@ const SCALE = 3; // pixels of a PNG for each pixel of the screen
  * many rows in all, where these are a part.
  * @typedef {{columns: {key: string, title: string, kind: string}[], rows: Record<string, unknown>[], total?: number}} Numbers
  */
+/** @typedef {{model: string, bits: number, method: string, grid: string, text: string}} About what numbers are of */
 /** @typedef {(offset: number, limit: number) => Numbers | Promise<Numbers>} Source rows from a place on, or all of them */
 /**
  * A card with a figure, such as a PlotHost.
@@ -36,17 +37,21 @@ const SCALE = 3; // pixels of a PNG for each pixel of the screen
 /**
  * Gives one figure its menu, and the button that lets it fill the window.
  * @param {Card} card
- * @param {{file: () => string, table: Source,
+ * @param {{file: () => string, table: Source, about?: () => About|undefined,
  *   picture?: (kind: "png"|"svg") => Promise<string>}} options the name of what is saved, without its ending, the numbers,
- * and the address of a picture, of the card's own drawing if nothing is said
+ * what they are of, and the address of a picture, of the card's own drawing if nothing is said
  */
-export function figureMenu(card, { file, table: numbers, picture = (kind) => pictureOf(card, kind) }) {
+export function figureMenu(
+  card,
+  { file, table: numbers, about = () => undefined, picture = (kind) => pictureOf(card, kind, about()) },
+) {
   const { name, heading } = card;
+  const saveCsv = () => saveNumbers(file(), numbers, about());
   const save = async (/** @type {"png"|"svg"} */ kind) => saveAs(`${file()}.${kind}`, await picture(kind));
   /** @type {[name: string, work: () => Promise<void>][]} */
   const ways = [
-    ["Table", async () => tableDialog(heading?.textContent ?? "", await numbers(0, ROWS), file(), numbers)],
-    ["CSV", () => saveNumbers(file(), numbers)],
+    ["Table", async () => tableDialog(heading?.textContent ?? "", await numbers(0, ROWS), saveCsv, about())],
+    ["CSV", () => saveCsv()],
     ["PNG", () => save("png")],
     ["SVG", () => save("svg")],
   ];
@@ -124,13 +129,19 @@ export function drawnTable(data) {
  * What a card has drawn, with its title, on its own ground.
  * @param {Card} card
  * @param {"png"|"svg"} kind
+ * @param {About} [about]
  */
-async function pictureOf({ heading, flat, surface }, kind) {
+async function pictureOf({ heading, flat, surface }, kind, about) {
   const drawing = surface?.made ? surface : flat;
   if (!drawing) throw new Error("The figure is not drawn yet.");
   const title = heading ? titleLines(heading) : "";
-  return svgPicture(kind, drawing.svgText({ title, ground: colour("--surface"), ink: colour("--ink") }), SCALE);
+  const look = { title, foot: about && aboutText(about), ground: colour("--surface"), ink: colour("--ink") };
+  return svgPicture(kind, drawing.svgText(look), SCALE);
 }
+
+/** @param {About} about */
+const aboutText = ({ model, bits, method, grid, text }) =>
+  [model, `${bits} bits`, method, grid, text].filter(Boolean).join(" · ");
 
 /** The finding and the name of a figure in lines; a heading without a finding as it is. @param {HTMLElement} heading */
 function titleLines(heading) {
@@ -141,8 +152,9 @@ function titleLines(heading) {
 /**
  * @param {string} file without its ending
  * @param {Source} numbers
+ * @param {About} [about]
  */
-async function saveNumbers(file, numbers) {
+async function saveNumbers(file, numbers, about) {
   const { columns, rows, total = rows.length } = await numbers(0, PART);
   const all = [...rows];
   while (all.length < total) {
@@ -150,17 +162,17 @@ async function saveNumbers(file, numbers) {
     if (more.length === 0) break;
     all.push(...more);
   }
-  download(`${file}.csv`, csv(columns, all));
+  download(`${file}.csv`, csv(columns, all, about));
 }
 
 /**
  * The numbers in a window of their own.
  * @param {string} title
  * @param {Numbers} numbers
- * @param {string} file the name to save them under, without its ending
- * @param {Source} source
+ * @param {() => void} save as CSV
+ * @param {About} [about]
  */
-function tableDialog(title, numbers, file, source) {
+function tableDialog(title, numbers, save, about) {
   const { columns, rows, total = rows.length } = numbers;
   const cells = table({
     name: "numbers",
@@ -175,9 +187,10 @@ function tableDialog(title, numbers, file, source) {
     made(html`<dialog class="figure-table" aria-label=${title} data-testid="figure-table">
       <header>
         <h2>${title}</h2>
-        <button type="button" class="quiet" @click=${() => saveNumbers(file, source)}>Download CSV</button>
+        <button type="button" class="quiet" @click=${save}>Download CSV</button>
         <button type="button" class="quiet" @click=${() => dialog.close()}>Close</button>
       </header>
+      ${about ? html`<p class="card-note">${aboutText(about)}</p>` : nothing}
       ${
         total > ROWS
           ? html`<p class="card-note">The first ${ROWS} of ${count(total)} rows; the CSV has all.</p>`

@@ -148,7 +148,9 @@ export class PlotHost {
   head(at) {
     const { title, subtitle, finding } = this.figure ?? {};
     if (!title) return;
-    const name = html`${title}${subtitle ? html`<span class="card-subtitle">${subtitle}</span>` : nothing}`;
+    const name = html`${title}${
+      subtitle ? html`<span class="card-joint"> · </span><span class="card-subtitle">${subtitle}</span>` : nothing
+    }`;
     if (!finding) this.entitle(name);
     else {
       const found = String(lookUp(finding, at) ?? "");

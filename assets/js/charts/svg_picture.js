@@ -7,28 +7,45 @@ import { s } from "./svg.js";
 
 const XML = "http://www.w3.org/XML/1998/namespace";
 const TITLE = { room: 30, left: 12, baseline: 22, size: 14, line: 18 }; // pixels above a saved picture
+const FOOT = { size: 11, letter: 6, line: 15, room: 8 }; // pixels below it
 
 /**
  * The text of a document with a drawing, which is changed.
  * @param {SVGSVGElement} svg with its width and height in pixels
- * @param {{title?: string, ground?: string, ink: string}} look the lines of a title above the drawing, what that stands
- *   on, and the colour of the title
+ * @param {{title?: string, foot?: string, ground?: string, ink: string}} look the lines of a title above the drawing, what
+ *   stands below it, the ground of both, and their colour
  */
-export function titledDocument(svg, { title = "", ground = "none", ink }) {
+export function titledDocument(svg, { title = "", foot = "", ground = "none", ink }) {
   const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
   const lines = title ? title.split("\n") : [];
   const room = lines.length ? TITLE.room + TITLE.line * (lines.length - 1) : 0;
+  const below = foot ? wrapped(foot, (width - 2 * TITLE.left) / FOOT.letter) : [];
+  const whole = height + room + (below.length && FOOT.room + FOOT.line * below.length);
   const look = { x: TITLE.left, "font-size": TITLE.size, fill: ink };
   svg.setAttributeNS(XML, "xml:space", "preserve"); // spaces keep words apart
   svg.removeAttribute("style");
-  svg.setAttribute("height", String(height + room));
-  svg.setAttribute("viewBox", `0 0 ${width} ${height + room}`);
+  svg.setAttribute("height", String(whole));
+  svg.setAttribute("viewBox", `0 0 ${width} ${whole}`);
   svg.replaceChildren(
-    s("rect", { width, height: height + room, fill: ground }),
+    s("rect", { width, height: whole, fill: ground }),
     ...lines.map((line, at) => s("text", { ...look, y: TITLE.baseline + at * TITLE.line }, line)),
+    ...below.map((line, at) =>
+      s("text", { ...look, "font-size": FOOT.size, y: height + room + FOOT.line * (at + 1) }, line),
+    ),
     s("g", { transform: room ? `translate(0 ${room})` : null }, [...svg.childNodes]),
   );
   return new XMLSerializer().serializeToString(svg);
+}
+
+/** Words in lines of so many letters. @param {string} text @param {number} letters @returns {string[]} */
+function wrapped(text, letters) {
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const longer = `${lines[lines.length - 1]} ${word}`.trim();
+    if (longer.length > letters) lines.push(word);
+    else lines[lines.length - 1] = longer;
+  }
+  return lines;
 }
 
 const address = (/** @type {string} */ text) => `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;

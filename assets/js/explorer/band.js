@@ -5,9 +5,9 @@
  */
 
 /** @import { Figure } from "../charts/bind.js" */
-/** @import { Table, Told, View } from "./state.js" */
+/** @import { Table, View } from "./state.js" */
 
-const NAME = "band"; // of its shapes and words in a figure, see sarqc/figures/panels.py
+export const BAND = "band"; // the name of its shapes and words in a figure, see sarqc/figures/panels.py
 const COLUMN = "sweet_spot";
 
 /**
@@ -16,11 +16,9 @@ const COLUMN = "sweet_spot";
  * @returns {View}
  */
 export function withoutBand(view) {
-  const { perplexity, accuracy } = view.told;
   const figures = Object.entries(view.figures).map(([name, figure]) => [name, figure && bandless(figure)]);
   return {
     ...view,
-    told: { perplexity: unsaid(perplexity), ...(accuracy && { accuracy: unsaid(accuracy) }) },
     figures: Object.fromEntries(figures),
     table: withoutColumn(view.table),
   };
@@ -33,9 +31,6 @@ export function withoutBand(view) {
  * @returns {T}
  */
 export const withoutColumn = (table) => ({ ...table, columns: table.columns.filter(({ key }) => key !== COLUMN) });
-
-/** @param {Told} told @returns {Told} */
-const unsaid = (told) => ({ ...told, band: told.band.map((row) => row.map(() => false)) });
 
 /**
  * The same figure where the band is not drawn. Its shapes and words stay in their places, since bindings of others are
@@ -50,7 +45,7 @@ function bandless({ finding: _, ...figure }) {
   for (const kind of ["shapes", "annotations"]) {
     const marks = /** @type {{name?: string}[]} */ (layout[kind] ?? []);
     layout[kind] = marks.map((one, at) => {
-      if (one.name !== NAME) return one;
+      if (one.name !== BAND) return one;
       gone.push(`layout.${kind}.${at}.`);
       return { ...one, visible: false };
     });

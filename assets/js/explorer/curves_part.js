@@ -8,19 +8,24 @@ import { CellPointer, heatmapCells, rowCells } from "../charts/cells.js";
 import { drawnOver } from "./overlay.js";
 
 /** There only where the view has them. */
-const OPTIONAL = ["curves", "plane", "gamma_grid", "methods", "rounding", "gap", "inspector", "ruler", "theorem"];
+const OPTIONAL = [
+  "curves",
+  "plane",
+  "deciles",
+  "gamma_grid",
+  "methods",
+  "rounding",
+  "gap",
+  "inspector",
+  "ruler",
+  "theorem",
+];
 
 /** With curves of error and penalty, beside which others can be drawn. */
 const OVERLAID = ["hero", "curves"];
 
 /** Drawn by the quantity that is shown. */
 const SWITCHED = ["hero", "gamma_grid", "methods"];
-
-/** @type {Object<string, string>} */
-const MISSING = {
-  hero: "Nothing was measured for this line.",
-  deciles: "Drift by saliency is kept of a study’s first draw, if at all.",
-};
 
 /**
  * @param {string[]} cards of the page, the main figure first
@@ -48,7 +53,7 @@ export function curvesPart(cards) {
       return SWITCHED.includes(card) && view.figures[other] ? other : card;
     },
 
-    note: (_, card, has) => (has ? "" : (MISSING[card] ?? "")),
+    note: (_, card, has) => (has || card !== "hero" ? "" : "Nothing was measured for this line."),
 
     wire(explorer) {
       const { hero, plane, methods, gamma_grid: grid } = explorer.hosts;

@@ -1,10 +1,11 @@
 /**
- * The parts below the main figures: a button for each, with the finding of its first figure at the shown point, opens and
- * closes it.
+ * The parts below the main figures: a button for each, with the finding of its first figure at the shown point, opens it
+ * and brings it into view, or closes it.
  * @module doors_part
  */
 
 import { say } from "../base/dom.js";
+import { scrollBehavior } from "../base/motion.js";
 import { lookUp } from "../charts/bind.js";
 
 /** @import { Door } from "../base/types.d.ts" */
@@ -27,8 +28,7 @@ export function doorsPart() {
     cards: [],
 
     wire(explorer) {
-      for (const button of buttons(explorer))
-        button.addEventListener("click", () => explorer.dispatch({ type: "door", name: nameOf(button) }));
+      for (const button of buttons(explorer)) button.addEventListener("click", () => press(explorer, nameOf(button)));
     },
 
     render(explorer, state, before) {
@@ -39,7 +39,7 @@ export function doorsPart() {
         const name = nameOf(button);
         const isOpen = open.includes(name);
         button.setAttribute("aria-expanded", String(isOpen));
-        document.querySelector(`#door-${name}`)?.classList.toggle("is-off", !isOpen);
+        contentOf(name)?.classList.toggle("is-off", !isOpen);
         if (!isNew) continue;
         const figures = FIGURES[name].flatMap((figure) => view.figures[figure] ?? []);
         const finding = figures.find((figure) => figure.finding)?.finding;
@@ -49,6 +49,18 @@ export function doorsPart() {
     },
   };
 }
+
+/** @param {import("./explorer.js").Explorer} explorer @param {Door} name */
+function press(explorer, name) {
+  const { root } = explorer;
+  root.style.minHeight = `${innerHeight - root.getBoundingClientRect().top}px`; // a shorter page would move the button
+  explorer.dispatch({ type: "door", name });
+  if (explorer.state.open.includes(name))
+    contentOf(name)?.scrollIntoView({ behavior: scrollBehavior(), block: "nearest" });
+}
+
+/** @param {Door} name */
+const contentOf = (name) => document.querySelector(`#door-${name}`);
 
 /** @param {import("./explorer.js").Explorer} explorer @returns {HTMLElement[]} */
 const buttons = ({ root }) => [...root.querySelectorAll("button[data-door]")].filter((it) => it instanceof HTMLElement);

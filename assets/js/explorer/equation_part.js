@@ -35,20 +35,24 @@ const CURVES = { recon: "error", drift: "drift" };
 const QUANTITIES = { recon: "recon", held_out: "recon", drift: "drift", sar: "drift" };
 
 /**
- * What asks for a term: the pointer, the keyboard's focus, a tap or click that stays. The first goes first.
- * @typedef {{pointed: Term|null, focused: Term|null, pressed: Term|null}} Asked
+ * What asks for a term: the mouse, the keyboard's focus, a tap until the next one elsewhere. The first goes first.
+ * @typedef {{pointed: Term|null, focused: Term|null, tapped: Term|null}} Asked
  */
 
 /** @returns {Part} */
 export function equationPart() {
   /** @type {Asked} */
-  const asked = { pointed: null, focused: null, pressed: null };
+  const asked = { pointed: null, focused: null, tapped: null };
   let isEmpty = true; // but for what the page came with
 
   return {
     cards: [],
     wire(explorer) {
       if (!explorer.part("equation")) return;
+      document.addEventListener("pointerdown", ({ target }) => {
+        const isTerm = target instanceof Element && target.closest("button.term");
+        if (asked.tapped && !isTerm) ask(explorer, asked, { tapped: null });
+      });
       new IntersectionObserver((entries) =>
         explorer.root.classList.toggle("is-away", !entries[entries.length - 1].isIntersecting),
       ).observe(explorer.hosts.hero.root);
@@ -64,7 +68,7 @@ export function equationPart() {
       }
       if (isNew || state.playing !== before.playing) play(place, state);
       if (isNew || state.at !== before.at || state.shown !== before.shown) values(place, state);
-      if (state.lit !== before.lit || (state.lit && isNew)) light(explorer, place, state);
+      if (isNew || state.lit !== before.lit || state.shown !== before.shown) light(explorer, place, state);
     },
   };
 }
@@ -94,7 +98,7 @@ function draw(explorer, place, { view }, asked) {
     html`<span class="objective"><span class="min" aria-hidden="true">min<sub><i>Ŵ</i></sub></span>
         ${term(explorer, asked, error.term, error.set, error.name, error.said)} ${penalty}</span>
       <span class="status"><button type="button" class="quiet bar-play" data-testid="bar-play" data-control="play"
-          @click=${() => explorer.dispatch({ type: explorer.state.playing ? "stopped" : "played" })}></button>
+          @click=${() => explorer.togglePlay()}></button>
         <span class="quality"><span class="quality-name"></span>
           <output data-part="bar-quality" data-testid="bar-quality"></output></span></span>`,
     place,
@@ -102,6 +106,12 @@ function draw(explorer, place, { view }, asked) {
 }
 
 // --- Terms ----------------------------------------------------------------------------------------------------------
+
+/** @param {Explorer} explorer @param {Asked} asked @param {Partial<Asked>} change */
+function ask(explorer, asked, change) {
+  Object.assign(asked, change);
+  explorer.dispatch({ type: "lit", term: asked.pointed ?? asked.focused ?? asked.tapped });
+}
 
 /**
  * @param {Explorer} explorer
@@ -112,27 +122,23 @@ function draw(explorer, place, { view }, asked) {
  * @param {string} said
  */
 function term(explorer, asked, name, set, title, said) {
-  /** @param {Partial<Asked>} change */
-  const ask = (change) => {
-    Object.assign(asked, change);
-    explorer.dispatch({ type: "lit", term: asked.pointed ?? asked.focused ?? asked.pressed });
-  };
-  const isMouse = (/** @type {PointerEvent} */ event) => event.pointerType !== "touch";
+  const to = (/** @type {Partial<Asked>} */ change) => ask(explorer, asked, change);
+  const isTouch = (/** @type {PointerEvent} */ event) => event.pointerType === "touch";
   return html`<button type="button" class="term" data-term=${name} data-testid=${`term-${name}`} aria-pressed="false"
-    @pointerenter=${(/** @type {PointerEvent} */ event) => isMouse(event) && ask({ pointed: name })}
-    @pointerleave=${() => ask({ pointed: null })}
+    @pointerenter=${(/** @type {PointerEvent} */ event) => isTouch(event) || to({ pointed: name })}
+    @pointerleave=${() => to({ pointed: null })}
     @focus=${(/** @type {FocusEvent} */ { target }) =>
-      ask({ focused: target instanceof Element && target.matches(":focus-visible") ? name : null })}
-    @blur=${() => ask({ focused: null })}
-    @click=${() => {
-      const isPressed = asked.pressed === name;
-      ask({ pressed: isPressed ? null : name });
-      explorer.dispatch({ type: "shown", name: isPressed ? "perplexity" : CURVES[name] });
+      to({ focused: target instanceof Element && target.matches(":focus-visible") ? name : null })}
+    @blur=${() => to({ focused: null })}
+    @click=${(/** @type {PointerEvent} */ event) => {
+      const isShown = explorer.state.shown === CURVES[name];
+      explorer.dispatch({ type: "shown", name: isShown ? "perplexity" : CURVES[name] });
+      to({ tapped: isTouch(event) && !isShown && asked.tapped !== name ? name : null });
     }}
     @keydown=${(/** @type {KeyboardEvent} */ event) => {
       if (event.key !== "Escape" || !explorer.state.lit) return;
       event.preventDefault();
-      ask({ pressed: null, focused: null, pointed: null });
+      to({ tapped: null, focused: null, pointed: null });
     }}
     ><span class="set" aria-hidden="true">${set}</span><span class="caption">${title}</span
     ><span class="visually-hidden">: ${said}. Show it over λ.</span></button>`;
@@ -144,13 +150,19 @@ function term(explorer, asked, name, set, title, said) {
  * @param {HTMLElement} place
  * @param {WithView} state
  */
-function light({ root, hosts }, place, { lit, view }) {
+function light({ root, hosts, parts }, place, state) {
+  const { lit, view, shown } = state;
   if (lit) root.dataset.lit = lit;
   else delete root.dataset.lit;
   for (const button of place.querySelectorAll("button.term"))
-    button.setAttribute("aria-pressed", String(button instanceof HTMLElement && button.dataset.term === lit));
+    button.setAttribute(
+      "aria-pressed",
+      String(button instanceof HTMLElement && CURVES[/** @type {Term} */ (button.dataset.term)] === shown),
+    );
   if (!lit) return;
-  for (const [card, { root: element, figure }] of Object.entries(hosts)) {
+  for (const [card, { root: element }] of Object.entries(hosts)) {
+    const name = parts.find(({ cards }) => cards.includes(card))?.figure?.(state, card) ?? null;
+    const figure = name === null ? null : view.figures[name]; // the host gets it only afterwards
     const whole = card.startsWith("map") ? [QUANTITIES[view.quantity ?? ""]] : WHOLE[card];
     element.dataset.terms = (whole ?? (figure ? termsOf(figure) : [])).join(" ");
     element.toggleAttribute("data-whole", whole !== undefined);
@@ -283,7 +295,8 @@ function play(place, { playing, view, locked }) {
   if (!button) return;
   button.hidden = view.lams.length < 2;
   button.disabled = locked.includes("lambda");
-  say(button, playing ? "❚❚" : "▶");
-  button.setAttribute("aria-label", playing ? "Pause" : "Play: λ moves by itself");
-  button.setAttribute("aria-pressed", String(playing));
+  const isPlaying = playing !== null;
+  say(button, isPlaying ? "❚❚" : "▶");
+  button.setAttribute("aria-label", isPlaying ? "Pause" : "Play: λ moves by itself");
+  button.setAttribute("aria-pressed", String(isPlaying));
 }

@@ -168,6 +168,10 @@ export class Explorer {
     this.dispatch({ type: "stopped" });
   }
 
+  togglePlay() {
+    this.dispatch({ type: this.state.playing === null ? "played" : "stopped" });
+  }
+
   render() {
     const [state, before] = [this.state, this.rendered];
     this.rendered = state;

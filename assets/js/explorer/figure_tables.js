@@ -7,7 +7,7 @@
 import { request } from "../base/client.js";
 import { figureMenu } from "../charts/figure_menu.js";
 import { withoutColumn } from "./band.js";
-import { fileName } from "./state.js";
+import { aboutOf, fileName } from "./state.js";
 import { shownWeights } from "./weights_part.js";
 
 const FROM_SCREEN = ["surfaces", "surfaces_flat"];
@@ -21,6 +21,7 @@ export function figureMenus(explorer) {
     };
     figureMenu(host, {
       file: () => fileName(current().view, card.replace("_flat", "")),
+      about: () => aboutOf(current().view),
       table: async (offset, limit) => {
         if (FROM_SCREEN.includes(card)) return cells(current());
         const numbers = await request(`${tablePath(current().view, card)}&offset=${offset}&limit=${limit}`);

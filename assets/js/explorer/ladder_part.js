@@ -4,6 +4,7 @@
  */
 
 import { html, made, render } from "../base/html.js";
+import { published } from "../base/published.js";
 import { calibrateLink } from "../base/recipe_address.js";
 import { at } from "../base/site.js";
 
@@ -39,7 +40,8 @@ export function ladderPart() {
       own = /** @type {HTMLAnchorElement} */ (
         made(html`<a class="quiet" href=${at("/calibrate")} data-testid="own-ladder">on my own model</a>`)
       );
-      ladder.tools.append(made(html`<span class="tool-word">first:</span>`), choice, own);
+      ladder.tools.append(made(html`<span class="tool-word">first:</span>`), choice);
+      if (!published) ladder.tools.append(own);
     },
 
     render(explorer, { view }, before) {

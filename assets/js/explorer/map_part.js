@@ -17,8 +17,10 @@ export function mapPart() {
 
   return {
     cards: ["map"],
-    figure: ({ view, level }) => (level === "experts" && view.figures.map_experts ? "map_experts" : "map"),
-    note: (_, __, has) => (has ? "" : "No layer was measured."),
+    figure: ({ view, level }) => {
+      const name = level === "experts" && view.figures.map_experts ? "map_experts" : "map";
+      return view.figures[name] && name;
+    },
 
     wire(explorer) {
       const { map } = explorer.hosts;

@@ -8,7 +8,7 @@ import { download } from "../base/dom.js";
 import { csv, format } from "../base/format.js";
 import { html, render } from "../base/html.js";
 import { table } from "../base/table.js";
-import { fileName, layerAt } from "./state.js";
+import { aboutOf, fileName, layerAt } from "./state.js";
 
 /** @returns {import("./explorer.js").Part} */
 export function numbersPart() {
@@ -61,7 +61,7 @@ function mark(place, at) {
 function save(view) {
   if (!view) return;
   const layer = view.layer === null ? "all-layers" : (layerAt(view, view.layer)?.name ?? "");
-  download(`${fileName(view, layer)}.csv`, csv(view.table.columns, view.table.rows));
+  download(`${fileName(view, layer)}.csv`, csv(view.table.columns, view.table.rows, aboutOf(view)));
 }
 
 /**

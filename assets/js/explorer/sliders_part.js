@@ -6,8 +6,10 @@
 
 import { isTyping } from "../base/dom.js";
 import { html, render } from "../base/html.js";
+import { closeMenu } from "../base/popover.js";
+import { boundValue } from "../charts/bind.js";
 import { alignWithAxis } from "./axis_slider.js";
-import { toldOf } from "./state.js";
+import { BAND } from "./band.js";
 
 /** @import { Explorer } from "./explorer.js" */
 
@@ -23,10 +25,15 @@ export function slidersPart() {
 
     wire(explorer) {
       const input = slider(explorer);
-      input?.addEventListener("input", () => explorer.move({ lambda: Number(input.value) }));
-      explorer
-        .part("play")
-        ?.addEventListener("click", () => explorer.dispatch({ type: explorer.state.playing ? "stopped" : "played" }));
+      input?.addEventListener("input", () => {
+        explorer.stop();
+        explorer.move({ lambda: Number(input.value) });
+      });
+      const play = explorer.part("play");
+      play?.addEventListener("click", () => {
+        explorer.togglePlay();
+        closeMenu(play);
+      });
       document.addEventListener("keydown", (event) => key(explorer, event));
       const axis = explorer.part("sliders");
       if (axis) alignWithAxis(explorer, axis);
@@ -37,20 +44,25 @@ export function slidersPart() {
       if (state.view !== view || state.at !== at || state.shown !== shown) controls(explorer, state);
       if (state.playing === before.playing) return;
       clearInterval(timer);
-      if (state.playing) timer = setInterval(() => step(explorer), STEP_MS);
+      const isPlaying = state.playing !== null;
+      if (isPlaying) timer = setInterval(() => step(explorer), STEP_MS);
       const button = explorer.part("play");
       if (!button) return;
-      button.textContent = state.playing ? "❚❚ pause" : "▶ play";
-      button.setAttribute("aria-pressed", String(state.playing));
+      button.textContent = isPlaying ? "❚❚ pause" : "▶ play";
+      button.setAttribute("aria-pressed", String(isPlaying));
     },
   };
 }
 
-/** @param {Explorer} explorer */
+/** The next λ; after the last one that at which it began. @param {Explorer} explorer */
 function step(explorer) {
-  const { view, at } = explorer.state;
-  if (view && at.lambda < view.lams.length - 1) explorer.move({ lambda: at.lambda + 1 });
-  else explorer.stop();
+  const { view, at, playing } = explorer.state;
+  if (view && at.lambda < view.lams.length - 1) {
+    explorer.move({ lambda: at.lambda + 1 });
+    return;
+  }
+  explorer.stop();
+  explorer.move({ lambda: playing ?? at.lambda });
 }
 
 /**
@@ -75,7 +87,7 @@ const slider = (explorer) => /** @type {HTMLInputElement|null} */ (explorer.part
  * @param {import("./explorer.js").WithView} state
  */
 function controls(explorer, state) {
-  const { view, at } = state;
+  const { view, at, shown } = state;
   const [input, last] = [slider(explorer), view.lam_texts.length - 1];
   if (!input) return;
   input.max = String(last);
@@ -86,30 +98,32 @@ function controls(explorer, state) {
   input.setAttribute("aria-valuetext", `λ = ${view.lam_texts[at.lambda]}${flag && `, ${flag}`}`);
   explorer.part("sliders")?.classList.toggle("is-off", last < 1); // a single point: nothing to move
   const band = explorer.part("band");
-  if (band) render(bandPieces(toldOf(state).band[at.gamma]), band);
+  if (!band) return;
+  band.dataset.of = shown;
+  const figure = view.figures[`hero_${shown}`] ?? view.figures.hero;
+  render(figure && bandPieces(stretches(figure, at.gamma, last)), band);
 }
 
-/** The sweet spot drawn on the slider's track, as shares of its length. @param {boolean[]} band */
-const bandPieces = (band) =>
-  stretches(band).map(
-    ([left, right]) => html`<span style=${`left:${100 * left}%;width:${100 * (right - left)}%`}></span>`,
-  );
+/** The band of the main figure on the slider's track, as shares of its length. @param {[left: number, right: number][]} runs */
+const bandPieces = (runs) =>
+  runs.map(([left, right]) => html`<span style=${`left:${100 * left}%;width:${100 * (right - left)}%`}></span>`);
 
 /**
- * Start and end of each run of true, from 0 to 1, reaching a little beyond its points; neighbours make one stretch.
- * @param {boolean[]} band
+ * Start and end of each run of the band of a figure, from 0 to 1.
+ * @param {import("./state.js").Figure} figure
+ * @param {number} gamma
+ * @param {number} last position of the last λ
  * @returns {[left: number, right: number][]}
  */
-export function stretches(band) {
-  const last = band.length - 1;
-  if (last < 1) return [];
-  /** @type {[number, number][]} */
-  const runs = [];
-  band.forEach((inside, index) => {
-    if (!inside) return;
-    const right = Math.min(1, (index + 0.4) / last);
-    if (index > 0 && band[index - 1]) runs[runs.length - 1][1] = right;
-    else runs.push([Math.max(0, (index - 0.4) / last), right]);
+export function stretches({ layout, bindings = [] }, gamma, last) {
+  const shapes = /** @type {{name?: string}[]} */ (layout.shapes ?? []);
+  return shapes.flatMap(({ name }, at) => {
+    const bound = (/** @type {string} */ end) => bindings.find(({ path }) => path === `layout.shapes.${at}.${end}`);
+    const [left, right] = ["x0", "x1"]
+      .map((end) => bound(end))
+      .map((one) => one && boundValue(one, { gamma, lambda: 0 }));
+    return name === BAND && typeof left === "number" && typeof right === "number" && right > left
+      ? [[Math.max(0, left / last), Math.min(1, right / last)]]
+      : [];
   });
-  return runs;
 }

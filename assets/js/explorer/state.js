@@ -14,8 +14,7 @@ import { withoutBand } from "./band.js";
 
 /**
  * Of a quality at every point, γ first.
- * @typedef {{band: boolean[][], best: (BestPoint|null)[], sentences: Piece[][][],
- *   small_print: string[][][]}} Told
+ * @typedef {{best: (BestPoint|null)[], sentences: Piece[][][], small_print: string[][][]}} Told
  */
 /** @typedef {{key: string, title: string, kind: string}} Column */
 /** @typedef {{columns: Column[], rows: Object<string, any>[]}} Table */
@@ -26,7 +25,7 @@ import { withoutBand } from "./band.js";
  * @typedef {object} View what GET /studies/{id}/view says of one line and layer, for every γ and λ (sarqc/figures/view.py)
  * @property {string} title of the page that shows it
  * @property {{id: string, title: string, prefix: string, model: {name: string}, recipe: Object<string, any>|null,
- *   unseen: string|null, kept: KeptCodes|null}} study
+ *   texts: string, unseen: string|null, kept: KeptCodes|null}} study
  * @property {{name: string, method: string, title: string, has_lam: boolean, baseline: string, bits: number, grid: string,
  *   grid_text: string, group_size: number|null, fitting?: Record<string, string|number>,
  *   equation: Equation|null}} line
@@ -99,7 +98,7 @@ import { withoutBand } from "./band.js";
  * @property {Drawing|undefined} wish the drawing that a person chose; undefined while it is the usual one
  * @property {string} pool what a cell of the drawing says
  * @property {Level} level of the map of a mixture
- * @property {boolean} playing whether λ moves by itself
+ * @property {number|null} playing the position of λ to which it returns when it has moved by itself; null while it does not
  * @property {Overlay|null} overlay what is drawn over the main figure
  * @property {Term|null} lit the term of the objective whose marks stand out
  * @property {string[]} locked what a link keeps as it is
@@ -135,7 +134,7 @@ export function initial({ locked = [], hidden = [] } = {}) {
     wish: undefined,
     pool: "max",
     level: "blocks",
-    playing: false,
+    playing: null,
     overlay: null,
     lit: null,
     locked,
@@ -173,7 +172,7 @@ export function reduce(state, action) {
     case "played":
       return played(state);
     case "stopped":
-      return state.playing ? { ...state, playing: false } : state;
+      return state.playing === null ? state : { ...state, playing: null };
     case "shown":
       return state.locked.includes("show") ? state : { ...state, shown: action.name };
     case "door": {
@@ -208,6 +207,7 @@ function opened(state, { view: whole, arrays, wanted }) {
     arrays,
     at,
     overlay: null, // of another line
+    playing: null, // likewise
     sought: {
       lambda: soughtOf(view.line.has_lam ? view.lams : [null], state.sought.lambda, wanted.lambda ?? shown.lambda),
       gamma: soughtOf(view.gammas, state.sought.gamma, wanted.gamma ?? shown.gamma),
@@ -293,12 +293,11 @@ function overlaid(state, overlay) {
   return { ...state, overlay, shown };
 }
 
-/** λ begins to move by itself, from the start where it stands at the end. @type {(state: State) => State} */
+/** λ begins to move by itself, from its first value. @type {(state: State) => State} */
 function played(state) {
   const { view, at, locked } = state;
   if (!view || view.lams.length < 2 || locked.includes("lambda")) return state;
-  const from = at.lambda === view.lams.length - 1 ? moved(state, { lambda: 0 }) : state;
-  return { ...from, playing: true };
+  return { ...moved(state, { lambda: 0 }), playing: at.lambda };
 }
 
 /**
@@ -341,6 +340,15 @@ export const toldOf = ({ view, shown }) => view.told[shown] ?? view.told.perplex
  * @param {number} index
  */
 export const layerAt = (view, index) => view.layers.find((layer) => layer.index === index);
+
+/** What pictures and tables of a view are of. @param {View} view @returns {import("../charts/figure_menu.js").About} */
+export const aboutOf = ({ study, line }) => ({
+  model: study.model.name,
+  bits: line.bits,
+  method: line.title,
+  grid: line.grid_text,
+  text: study.texts,
+});
 
 /** The name of a file about the shown line. @param {View} view @param {string} what */
 export const fileName = ({ study, line }, what) => `${study.id}-${line.name}-${line.bits}bit-${what}`;

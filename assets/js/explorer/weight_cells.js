@@ -1,6 +1,7 @@
 /**
  * The same cell of the weights at the smallest and at the shown λ: pointed at, it is marked with its value in each and with
- * the channels that it stands for. A click keeps the mark; on a cell whose weights the study has, it shows them one by one.
+ * the channels that it stands for. A click keeps the mark until one elsewhere; on a cell whose weights the study has, it
+ * shows them one by one.
  * @module weight_cells
  */
 
@@ -43,12 +44,17 @@ export function withoutWords(figure) {
 export function pointAtWeights(explorer, host) {
   /** @type {Cell|null} whose mark stays */
   let kept = null;
+  /** @param {Cell|null} cell */
+  const keep = (cell) => {
+    kept = cell;
+    pointer.point(cell);
+  };
   /** @param {Cell} cell */
   const choose = (cell) => {
     const isSame = kept !== null && kept[0] === cell[0] && kept[1] === cell[1];
-    kept = isSame ? null : cell;
-    pointer.point(kept);
-    if (kept && hasWeights(explorer, host, kept)) showWeights(explorer);
+    const isStored = !isSame && hasWeights(explorer, host, cell);
+    keep(isSame || isStored ? null : cell);
+    if (isStored) showWeights(explorer);
   };
   const pointer = new CellPointer(host, { ...weightCells(explorer, host), choose });
   host.onPoint(([point]) => {
@@ -56,10 +62,13 @@ export function pointAtWeights(explorer, host) {
   });
   host.onClick(({ points: [point] }) => {
     if (point) choose(cellOf(host.canvas.data[point.curveNumber], point));
-    else {
-      kept = null;
-      pointer.point(null);
-    }
+    else keep(null);
+  });
+  document.addEventListener("pointerdown", ({ target }) => {
+    if (kept && !(target instanceof Node && host.root.contains(target))) keep(null);
+  });
+  document.addEventListener("keydown", ({ key }) => {
+    if (kept && key === "Escape") keep(null);
   });
   host.canvas.addEventListener("pointerleave", () => pointer.isHeld || pointer.point(kept));
 }

@@ -10,7 +10,6 @@ import { pointAtWeights, withoutWords } from "./weight_cells.js";
 
 /** @import { Explorer, WithView } from "./explorer.js" */
 
-const MISSING = "No 3-D view: weights were not kept for this result. Of several draws only the first has them.";
 /** @type {[label: string, bySaliency: boolean][]} */
 const ORDERS = [
   ["inputs as stored", false],
@@ -35,11 +34,12 @@ export function weightsPart() {
   return {
     cards: ["surfaces_flat", "surfaces"],
 
-    figure: (state, card) => ((card === "surfaces") === (state.drawing === "surface") ? shownWeights(state) : null),
+    figure: (state, card) => {
+      const name = shownWeights(state);
+      return (card === "surfaces") === (state.drawing === "surface") && state.view.figures[name] ? name : null;
+    },
 
     over: (_, __, figure) => withoutWords(figure),
-
-    note: (_, __, has) => (has ? "" : MISSING),
 
     wire(explorer) {
       for (const card of ["surfaces", "surfaces_flat"]) pointAtWeights(explorer, explorer.hosts[card]);
@@ -56,6 +56,7 @@ export function weightsPart() {
       const { view, drawing, pool } = state;
       const same = drawing === before.drawing && pool === before.pool;
       if (same && view === before.view) return;
+      explorer.root.classList.toggle("has-no-weights", !view.figures[shownWeights(state)]);
       for (const button of explorer.switches("drawing"))
         button.setAttribute("aria-pressed", String(button.dataset.drawing === drawing));
       poolings(explorer, state);

@@ -177,6 +177,11 @@ export function mount(element) {
   const query = serialise({ study: id, method: saliency, bits }, LAB_VIEW, { link: { embed: link.embed } });
   lab.href = `${published?.site.folders[id] ?? new URL(at("/"), location.href).pathname}${query}`; // which says the language
   onTheme(() => stages[tour.step].render());
+  // One main button: first that of the answer, then the way on.
+  root.addEventListener(DRAWN, () => {
+    const isMain = stages[tour.step].answered || isKept("show");
+    for (const way of [next, lab]) way.className = isMain ? "act" : "act-quiet";
+  });
   stages[tour.step].read(location.search);
   tell(unknownHere(link));
   render();

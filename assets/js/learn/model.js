@@ -70,7 +70,9 @@ export function facts(settings, data) {
     names: view.lam_texts,
     gamma: view.gamma_texts[0],
     draws: view.line.draws.length,
-    band: view.told.perplexity.band[0],
+    band: view.lams.map((_, i) =>
+      view.table.rows.some(({ at: [g, m], sweet_spot }) => g === 0 && m === i && sweet_spot),
+    ),
     perplexities,
     /** Beyond the chart: positions of λ and perplexities. */
     far: measured.flatMap((value, i) => (isMeasured(value) && value > near ? [{ at: i, value }] : [])),
@@ -193,7 +195,9 @@ export function create(stage) {
       guess.show(hasGuess);
       const title = gamma ? `Perplexity on unseen text, γ = ${gamma}` : "Perplexity on unseen text";
       const bars =
-        at.right - at.left > 500 ? "bars: 95 % interval of the difference to GPTQ 1 %" : "bars: 95 %, beside GPTQ 1 %";
+        at.right - at.left > 500
+          ? "bars: 95 % interval of the difference from GPTQ 1 %"
+          : "bars: 95 %, beside GPTQ 1 %";
       const ends = [0, lams.length - 1].map((end) => perplexities.map((value, i) => (i === end ? value : null)));
       return [
         answered && bands(at, band),

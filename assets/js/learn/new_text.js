@@ -117,7 +117,7 @@ export function facts(settings) {
 /** @type {import("./types.d.ts").StepModule<Settings, null, Facts>["answer"]} */
 export function answer({ guess, ratio, size, dots, kept, shown, lam }) {
   const dot = dots[shown];
-  const nearest = kept === 0 ? "" : ` On new tokens the winner from λ = ${fromText(dots[kept].from)} is best.`;
+  const nearest = kept === 0 ? "" : ` On new tokens the winner for λ ≥ ${fromText(dots[kept].from)} does best.`;
   return words`${guess === undefined ? "" : guessed(CLASSES[guess][1], guess === size)}\
 Without λ the winner’s error is ${number(ratio, 1)} times as large on new tokens.${nearest} \
 At λ = ${plain(lam)}, ${piece("drift", `drift ${number(dot.distance, 2)}`)}: \

@@ -128,9 +128,10 @@ export function answer({ guess, own, names, best, figure, ours }) {
 ${number(average[best] - average[0], 1)} points above λ = 0.`;
   if (!ours) return pieces;
   const { values, gain } = ours.saliency;
+  const said = gain ? `${/^\d/.test(gain.words) ? ":" : "."} ${gain.words}` : ""; // a verdict is a sentence of its own
   return [
     ...pieces,
-    ` Ours, with saliency too, is highest at λ = ${ours.names[bestOf(values, -1)]}${gain ? `: ${gain.words}` : ""}. `,
+    ` Ours, with saliency too, is highest at λ = ${ours.names[bestOf(values, -1)]}${said}. `,
     "These are two models at two widths, each with a scale of its own: compare the shapes, not the heights.",
   ];
 }
@@ -341,9 +342,9 @@ function trying() {
 function below({ perplexity: { source, models, rows } }, ours) {
   /** @type {import("../base/table.js").Column<typeof rows[number]>[]} */
   const columns = [
-    { title: "Perplexity, 2 bits", isHead: true, show: ({ method }) => method },
+    { title: "Published perplexity, 2 bits", isHead: true, show: ({ method }) => method },
     ...models.map((model, i) => ({
-      title: `${model}, published`,
+      title: model,
       show: (/** @type {typeof rows[number]} */ { values }) => format(values[i], "perplexity"),
     })),
     { title: "Ours", show: ({ method }) => format(ours.perplexities[method], "perplexity") },
@@ -360,10 +361,10 @@ function below({ perplexity: { source, models, rows } }, ours) {
 function note(source, { model, draws }) {
   const error = model.accuracy_standard_error;
   const doubt = error
-    ? ` The task is small: the float model’s own accuracy has a standard error of ${number(100 * error, 0)} points, so a point above it proves nothing.`
+    ? ` The float model’s own accuracy has a standard error of ${number(100 * error, 0)} points: a point above it proves nothing.`
     : "";
   const figures =
-    `Published figures are from ${source}, and figure 1(b), the mean of eight tasks. Ours: ${model.name}, ` +
-    `the best λ and γ of each; bars are 95 % intervals of the difference to GPTQ 1 % over ${draws} draws.`;
+    `Published: ${source}, and figure 1(b), the mean of eight tasks. Ours: ${model.name}, the best λ and γ of ` +
+    `each; bars are 95 % intervals of the difference from GPTQ 1 % over ${draws} draws.`;
   return figures + doubt;
 }

@@ -13,6 +13,7 @@ import { visitor } from "../base/whoami.js";
 import { codeCard } from "./code_card.js";
 import * as Hall from "./hall.js";
 import { notesChannel } from "./notes_channel.js";
+import { meaningOf } from "./remote_keys.js";
 import { attendance, canClose, countsAt, reduce, START, wishOf } from "./state.js";
 
 /** @import { Meaning } from "./remote_keys.js" */
@@ -47,7 +48,7 @@ export function lecture(root, { stop, act, event, tools, card: place = root, has
   card.className = "lecture-over";
   place.append(card);
   const since = Date.now();
-  const notes = hasNotes ? notesChannel({ hello: () => say(), act }) : null;
+  const notes = hasNotes ? notesChannel({ hello: () => say(), act: (meaning) => hidesCode() || act(meaning) }) : null;
   const state = store(START, reduce, draw);
   const { dispatch } = state;
   let stopFollowing = () => {};
@@ -177,6 +178,25 @@ export function lecture(root, { stop, act, event, tools, card: place = root, has
     dispatch({ type: "code" });
     if (!wasShown && !state.state.lecture) begin();
   }
+
+  /** Closes the code, under which nothing else is seen; returns whether it was shown. */
+  function hidesCode() {
+    const { isCodeShown } = state.state;
+    if (isCodeShown) toggleCode();
+    return isCodeShown;
+  }
+
+  // Before the page and its sliders hear it: the first key, also a remote's, closes the code and does nothing else.
+  addEventListener(
+    "keydown",
+    (event) => {
+      const isForStep = meaningOf(event) !== null || event.key === "Escape" || event.key.startsWith("Arrow");
+      if (!isForStep || !hidesCode()) return;
+      event.preventDefault();
+      event.stopPropagation();
+    },
+    { capture: true },
+  );
 
   function openNotes() {
     notes?.open();

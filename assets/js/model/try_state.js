@@ -24,7 +24,7 @@
  * @property {string} text that is shown in the field
  * @property {Wish|null} wish
  * @property {{reading: Reading|null, lam: string, text: string}|null} read the last answer, and the λ and text that it is of
- * @property {{written: Written, lam: string}|null} written of the last text
+ * @property {{written: Written, lam: string, text: string}|null} written the last continuations, and the λ and text that they are of
  * @property {{done: number, of: number}|null} search that goes on
  * @property {{broken: Broken, lam: string}|null} broken what the last search came to, while its sentence stands in the field
  * @property {Progress|null} computing codes of points that are being computed, with the layers solved so far
@@ -142,7 +142,7 @@ function answered(state, answer) {
         trouble: "",
       };
     case "written":
-      return { ...state, written: { written: answer.written, lam } };
+      return { ...state, written: { written: answer.written, lam, text } };
     case "tried":
       return { ...state, search: { done: answer.done, of: answer.of } };
     case "broken":

@@ -87,7 +87,7 @@ const closed = ({ trouble }, { model, size, further, hasZero, hasLam, open }) =>
     ${introduced(model, hasZero, hasLam)}
   </p>
   <p class="try-start">
-    <button type="button" class="act" data-testid="try-open" @click=${open}>Fetch the model, ${size}</button>
+    <button type="button" class="act-quiet" data-testid="try-open" @click=${open}>Fetch the model, ${size}</button>
     ${further ? html`<span class="try-note">Each further λ is another ${further}.</span>` : nothing}
   </p>
   ${troubled(trouble)}`;
@@ -120,7 +120,9 @@ const opening = ({ fetched, size }, { stop }) => html`<p class="try-start" role=
 function opened(state, around) {
   const { text, read, written, trouble, wish } = state;
   const reading = read?.reading ?? null;
-  const isWaiting = wish !== null && (read?.lam !== wish.lam || read.text !== text);
+  /** Whether an answer is of what is asked now. @param {{lam: string, text: string}|null} answer */
+  const isNew = (answer) => wish === null || (answer?.lam === wish.lam && answer.text === text);
+  const waiting = (/** @type {boolean} */ isWaiting) => (isWaiting ? "is-waiting" : "");
   return html`<form class="try-form" @submit=${(/** @type {Event} */ event) => event.preventDefault()}>
       <label class="try-field"><span>Sentence</span>
         <input type="text" maxlength=${MOST_LETTERS} autocomplete="off" spellcheck="false" data-testid="try-text"
@@ -129,11 +131,11 @@ function opened(state, around) {
     </form>
     ${troubled(trouble)}
     ${searching(state, around)}
-    <div class="try-answer ${isWaiting ? "is-waiting" : ""}">
+    <div class="try-answer ${waiting(!isNew(read))}">
       ${reading && read ? predicted(reading, read.lam) : read ? html`<p class="try-words">Write a few words.</p>` : nothing}
       <div class="try-halves">
         ${reading && read ? likely(reading.next, read.lam) : nothing}
-        ${reading && written ? goingOn(written.written, written.lam) : nothing}
+        ${reading && written ? goingOn(written.written, written.lam, waiting(isNew(read) && !isNew(written))) : nothing}
       </div>
     </div>
     ${small(state, around)}`;
@@ -273,8 +275,8 @@ function likely(next, lam) {
     <p class="try-note">Dotted: not among the float model’s five.</p></section>`;
 }
 
-/** @param {Written} written @param {string} lam */
-function goingOn({ float, shown, zero, parts }, lam) {
+/** @param {Written} written @param {string} lam @param {string} kind class of what is of a former text */
+function goingOn({ float, shown, zero, parts }, lam, kind) {
   const text = (/** @type {string[]} */ tokens) => visible(tokens.join(""));
   const line = (
     /** @type {string} */ title,
@@ -286,7 +288,7 @@ function goingOn({ float, shown, zero, parts }, lam) {
       <dd>${
         part === null ? text(tokens) : html`${text(tokens.slice(0, part))}<mark>${text(tokens.slice(part))}</mark>`
       }</dd>`;
-  return html`<section class="try-half"><h3 class="try-title">How each goes on, always with its likeliest token</h3>
+  return html`<section class="try-half ${kind}"><h3 class="try-title">How each goes on, always with its likeliest token</h3>
     <dl class="try-written" data-testid="try-written">
       ${line("Float", float, null)}
       ${line(titled(lam), shown, parts.shown, parted(parts.shown, float.length))}

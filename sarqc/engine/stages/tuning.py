@@ -1,7 +1,9 @@
 """Tuning: the best λ of a model, and its certainty, with as little work as tells candidates apart.
 
-1. Errors of layers on unseen text from the statistics of one draw (``screening``). They settle γ and rule λ out.
-2. Whole models, draw by draw, for the λ still in question and for the baselines: ln(perplexity / float model's) and KL
+1. The float model and its copy by GPTQ 1 %. Where the float model is no better on the test text, that text can't rank
+   λ: tuning ends before its budget is spent.
+2. Errors of layers on unseen text from the statistics of one draw (``screening``). They settle γ and rule λ out.
+3. Whole models, draw by draw, for the λ still in question and for the baselines: ln(perplexity / float model's) and KL
    on the test text. ``search.Search`` plans the next step, for which of them, and the end.
 
 With a budget each part has the rest of it, and work that does not end in time is given up: the results are valid
@@ -9,7 +11,7 @@ whenever it stops. Statistics are of the float model, as in an exploring study; 
 prefix.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -36,10 +38,11 @@ def tune_lambda(run: RunContext) -> Iterator[Event]:
     screening = Screening.of(draw_of(run.recipe, ground, 0), base, lams, gammas)
     state = TuningState(run, ground, budget, screening, _baselines(run.recipe))
     try:
-        yield from _run_parts(state)
-        state.why = (
-            state.search.end([candidate.method.lam for candidate in state.candidates], run.recipe.band) or "budget"
-        )
+        if (yield from _text_ranks(state)):
+            yield from _run_parts(state)
+            state.why = state.end() or "budget"
+        else:
+            state.why = "yardstick"
     except TimeUp:
         state.why = "budget"
     state.note_turn("end", state.search.draws)
@@ -52,6 +55,22 @@ def tune_lambda(run: RunContext) -> Iterator[Event]:
     run.summary = {**summary_of(run.prepared, run.original, run.device), "tuning": tuning}
 
 
+def _text_ranks(state: TuningState) -> Generator[Event, None, bool]:
+    """Return True if the float model is better than its copy by GPTQ 1 % on the test text."""
+    yield from state.measure_float()
+    gptq, draw, began = state.references[0].method, state.draw(0), state.budget.spent()
+    is_new = not is_stored(draw, gptq, pictures=True)
+    [(_, trial)] = run_trials(draw, [gptq], pictures=True, check=state.budget.check)
+    if is_new:
+        state.durations.append(state.budget.spent() - began)
+        state.new += 1
+    assert trial.divergence is not None
+    if trial.divergence.log_ratio.mean > 0:
+        return True  # the comparison reads the stored result: candidates have no fixed places before the screening
+    state.note(0, len(state.screening.lams), trial)
+    return False
+
+
 def _run_parts(state: TuningState) -> Iterator[Event]:
     budget = state.budget
     state.note_turn("screening", 0)
@@ -61,7 +80,6 @@ def _run_parts(state: TuningState) -> Iterator[Event]:
     state.settle()
     state.note_turn("screened", 0)
     yield TuningStanding(state.to_json())
-    yield from state.measure_float()
     yield from _compare(state)
     rest = [index for index in state.search.once if state.search.draws and not state.search.seen[0, index]]
     if rest and budget.left() >= state.model_seconds():
@@ -71,7 +89,6 @@ def _run_parts(state: TuningState) -> Iterator[Event]:
 
 def _compare(state: TuningState) -> Iterator[Event]:
     recipe, budget, begun = state.recipe, state.budget, -1
-    lams = [candidate.method.lam for candidate in state.candidates]
     stored: dict[tuple[int, int], bool] = {}  # whether a measurement is stored
 
     def costs_nothing(number: int, index: int) -> bool:
@@ -80,7 +97,7 @@ def _compare(state: TuningState) -> Iterator[Event]:
             stored[number, index] = is_stored(state.draw(number), point, pictures=not number)
         return stored[number, index]
 
-    while not state.search.end(lams, recipe.band):
+    while not state.end():
         costs, together = Costs(state.model_seconds(), state.draw_seconds), TOGETHER
         if budget.seconds is not None and not budget.is_shared:
             costs, together = replace(costs, known=costs_nothing), state.together()
@@ -114,6 +131,7 @@ def _measure(state: TuningState, draw: Draw, step: Step) -> Iterator[Event]:
             yield TuningStanding(state.to_json())
         if new:
             state.durations.append((state.budget.spent() - began) / len(new))
+            state.new += len(new)
 
 
 def _make_pictures(state: TuningState) -> Iterator[Event]:

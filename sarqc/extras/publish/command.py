@@ -56,6 +56,10 @@ def publish(
         typer.echo(f"{name}: {sites.plan_site(study, chosen).words}", err=True)
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     sys.path.insert(0, str(SITE))  # pages/ stands there
+    from sarqc.extras.publish.site_documents import missing_for_tour
+
+    if missing := missing_for_tour(settings, named):
+        typer.echo(f"Learn is left out: it also shows {' and '.join(missing)}", err=True)
     write = partial(
         sites.write_site,
         named,

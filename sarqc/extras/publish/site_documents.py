@@ -8,7 +8,7 @@ asks of a server it finds in files (``assets/js/base/published.js``). The list o
 import json
 import shutil
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -42,6 +42,12 @@ scripts["base/top_bar.js"].mount(document.querySelector(".bar"));
 """
 
 
+def missing_for_tour(settings: Settings, studies: Iterable[str]) -> list[str]:
+    """Return the names of the studies that Learn shows and a site lacks."""
+    tour = learn.tour(settings)
+    return sorted({tour["study"]["id"], tour["pretrained"]["id"]}.difference(studies))
+
+
 class SiteDocuments:
     """The documents of a site with some studies, and with Learn if it reads no others.
 
@@ -51,9 +57,8 @@ class SiteDocuments:
 
     def __init__(self, settings: Settings, studies: Mapping[str, Study], address: str) -> None:
         self._settings, self._studies, self._address = settings, studies, address and f"{address}/"
-        tour = learn.tour(settings)
-        self._shown = tour["study"]
-        self._has_tour = {tour["study"]["id"], tour["pretrained"]["id"]} <= set(studies)
+        self._shown = learn.tour(settings)["study"]
+        self._has_tour = not missing_for_tour(settings, studies)
         self._assets = assets_root(settings.assets_dir, "").removeprefix("/")
         # As the REST interface lists them.
         self._listed = [{**summary_of(study, name, "shipped"), "is_mine": False} for name, study in studies.items()]

@@ -16,6 +16,7 @@ from fastapi.testclient import TestClient
 
 from app import create_app
 from sarqc.errors import NotFound, Refused
+from sarqc.extras.publish.site_documents import missing_for_tour
 from sarqc.extras.publish.sites import MARK, TOUR, check_output, detail_named, open_studies, plan_site, write_site
 from sarqc.extras.publish.slices import contents, pieces
 from sarqc.files.hashes import sha256_of
@@ -244,6 +245,7 @@ def test_learn_is_written_where_its_studies_are(tmp_path):
     only = tmp_path / "other"
     write_site(open_studies(["steps"], host), only, host, detail="none")
     assert not (only / "learn").exists()
+    assert (missing_for_tour(host, ["small"]), missing_for_tour(host, ["steps"])) == ([], ["small"])
 
 
 def test_a_site_replaces_a_site_and_nothing_else(host, studies, tmp_path):

@@ -251,11 +251,12 @@ export class FlatDrawing {
 
   /**
    * The drawing as a document of its own.
-   * @param {{title?: string, ground?: string, ink?: string}} [look] a title above it and what it stands on, in colours
+   * @param {{title?: string, foot?: string, ground?: string, ink?: string}} [look] what stands above and below it, and on
+   *   what, in colours
    */
-  svgText({ title = "", ground = "none", ink } = {}) {
+  svgText({ title = "", foot = "", ground = "none", ink } = {}) {
     const copy = /** @type {SVGSVGElement} */ (this.svg.cloneNode(true));
-    return titledDocument(copy, { title, ground, ink: ink ?? this.page.font?.color ?? INK });
+    return titledDocument(copy, { title, foot, ground, ink: ink ?? this.page.font?.color ?? INK });
   }
 }
 

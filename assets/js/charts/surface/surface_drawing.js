@@ -398,7 +398,7 @@ export class SurfaceDrawing {
 
   /**
    * The drawing as a document of its own.
-   * @param {{title: string, ground: string, ink: string}} look a title above it and what it stands on, in colours
+   * @param {{title: string, foot?: string, ground: string, ink: string}} look a title above it and what it stands on, in colours
    */
   svgText(look) {
     const { width, height, size, table } = this;
