@@ -620,9 +620,9 @@ class PrintedRun(Summary):
     seconds: float
 
 
-def test_text(protocol: Mapping[str, Any]) -> str:
+def test_text(protocol: Mapping[str, Any] | None) -> str:
     """Return the test text of a protocol with all that perplexities depend on; empty where there is none."""
-    test = protocol.get("test") or {}
+    test = (protocol or {}).get("test") or {}
     if not test.get("corpus"):
         return ""
     window, begin, tokens = (test.get(name) for name in ("window", "begin", "predicted_tokens"))

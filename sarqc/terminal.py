@@ -182,9 +182,9 @@ def _print_view(view: Mapping[str, Any]) -> None:
 
 
 def _cell(value: Any, kind: str) -> str:
-    if kind == "change" and value is not None:
-        return f"{100 * value:+.2f} %"
-    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    if value is None:
+        return "–"
+    return f"{100 * value:+.2f} %" if kind == "change" else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def print_summary(summary: PrintedRun) -> None:

@@ -192,10 +192,8 @@ def _name(sides: Sequence[_Side], differences: Sequence[RecipeDifference], index
     titles = [side.study.title for side in sides]
     if len({*titles}) == len(titles) or not differences:
         return titles[index]
-    told = sorted(differences, key=lambda row: row["field"] not in ("lambda", "gamma", "bits", "grid"))[:3]
-    return ", ".join(
-        f"{row['title']} {'none' if row['values'][index] is None else row['values'][index]}" for row in told
-    )
+    values = ((row["title"], row["values"][index]) for row in differences[:3])
+    return ", ".join(f"{title} {'none' if value is None else value}" for title, value in values)
 
 
 def _lam(side: _Side) -> float | str | None:
@@ -260,15 +258,14 @@ def _compare(side: _Side, first: _Side, quality: QualityName, among: int) -> Evi
     facts: dict[str, Any] = {"quantity": quality, "reference": LETTERS[0], "is_best": False}
     if quality == "accuracy":
         answers = _in_common(side, first, "correct")
-        if len(answers[0]) and side.facts.accuracy is not None:
-            difference = paired_items(*answers).chosen_of(among)
-            return side.facts.accuracy.compare(difference, LETTERS[0], is_best=False)
-        return Evidence(change=value - other, low=math.nan, high=math.nan, over="nothing", count=0, **facts)
+        if not len(answers[0]) or side.facts.accuracy is None:
+            return None
+        return side.facts.accuracy.compare(paired_items(*answers).chosen_of(among), LETTERS[0], is_best=False)
     ours, theirs = _in_common(side, first, "perplexity")
     if len(ours) > 1:
         return Evidence.of_difference(paired_ratio(ours, theirs).chosen_of(among), **facts)
     windows = _in_common(side, first, "log_ratios")
-    if len(windows[0]) == 1:
+    if len(windows[0]):
         return Evidence.of_windows(paired_difference(*(each[0] for each in windows)).chosen_of(among), **facts)
     return Evidence.of_log(math.log(value / other), math.nan, math.nan, over="nothing", count=len(ours), **facts)
 

@@ -63,12 +63,16 @@ class Steps:
         changes: np.ndarray = np.stack(parts) / self.perplexity.scale
         return changes
 
+    @property
+    def best(self) -> int:
+        """Position of the best larger λ."""
+        return min(self.larger, key=lambda at: self.perplexity.mean[at])
+
     def evidence(self, m: int) -> Evidence:
         """Return the comparison of a λ with the default of GPTQ."""
-        best = min(self.larger, key=lambda at: self.perplexity.mean[at])
         reference = f"GPTQ’s {lam_text(GPTQ.lam)}"
         return Evidence.of_difference(
-            self.perplexity, (m,), quantity="perplexity", reference=reference, is_best=m == best
+            self.perplexity, (m,), quantity="perplexity", reference=reference, is_best=m == self.best
         )
 
     @property
@@ -212,11 +216,8 @@ def _names(tools: Sequence[Tool], most: int) -> str:
 
 def _verdict(steps: Steps) -> str:
     """State if the best larger λ is measurably better than the default of GPTQ."""
-    best = min(steps.larger, key=lambda m: steps.perplexity.mean[m])
-    evidence, default = steps.evidence(best), lam_text(GPTQ.lam)
-    if not evidence.has_interval:
-        return f"You already regularise: GPTQ’s damping is λ = {default}"
-    if evidence.verdict == "better":
+    best, default = steps.best, lam_text(GPTQ.lam)
+    if steps.evidence(best).verdict == "better":
         return fit_text(f"You already regularise; λ = {lam_text(steps.lams[best])} is better than GPTQ’s {default}")
     return "You already regularise; no larger λ is measurably better"
 

@@ -211,8 +211,8 @@ def _change(ratio: tuple[np.ndarray, np.ndarray] | None, at: At, noun: str) -> l
     """“13 % less drift”, “equal drift”, “drift unclear”; nothing where it was not measured."""
     if ratio is None or not np.isfinite(ratio[0][at]):
         return []
-    mean, is_clear = float(ratio[0][at]), ratio[1][at]
-    if not is_clear:
+    mean = float(ratio[0][at])
+    if not ratio[1][at]:
         return [f"{noun} unclear"]
     if abs(mean - 1) < SAME:
         return [f"equal {noun}"]

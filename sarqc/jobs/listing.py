@@ -135,9 +135,8 @@ class Question:
         column, direction = self.sorting()
         if column == "id":
             return f"id {direction}"
-        column = f"{'+' if self.text else ''}{column} {direction} NULLS LAST, id {direction}"
-        # Perplexities on two texts have no order.
-        return f"test {direction} NULLS LAST, {column}" if self.sorting()[0] == "perplexity" else column
+        by_text = f"test {direction} NULLS LAST, " if column == "perplexity" else ""  # those on two texts have no order
+        return f"{by_text}{'+' if self.text else ''}{column} {direction} NULLS LAST, id {direction}"
 
 
 # Questions.
@@ -275,7 +274,7 @@ def row_of(run: Run) -> dict[str, Any]:
         "lam": lam,
         "gamma": gamma,
         "perplexity": value,
-        "test": None if value is None else test_text(summary.get("protocol") or {}),
+        "test": None if value is None else test_text(summary.get("protocol")),
         "log_ratio": log_ratio(summary),
         "against_gptq": None if evidence is None else evidence.change,
         "accuracy": _real(summary.get("accuracy")),

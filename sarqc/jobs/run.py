@@ -160,7 +160,7 @@ class Run:
             "progress": {"done": self.done, "total": self.total},
             "tuned": tuned(self.summary),
             "evidence": None if evidence is None else evidence.to_json(),
-            "test": test_text((self.summary or {}).get("protocol") or {}),
+            "test": test_text((self.summary or {}).get("protocol")),
             "tags": list(self.tags),
         }
         for name in ("created", "queued", "started", "ended"):

@@ -154,7 +154,7 @@ class Evidence:
         if self.over in ("windows", "items"):
             return f"{counted}{self.over} of one draw"
         if not self.count:
-            return "no draw in common" if self.over == "nothing" else self.over
+            return "no draw in common"
         noun = "draws" if self.over == "nothing" else self.over
         return f"{counted}{noun.removesuffix('s') if self.count == 1 else noun}"
 

@@ -41,8 +41,8 @@ class JoinedDraws:
             return own.to_json()
         paired = paired_difference(values, np.zeros(len(values)))
         mean, low, high = (float(part) for part in (paired.mean, paired.low, paired.high))
-        facts: dict[str, Any] = {name: getattr(own, name) for name in ("quantity", "reference", "text")}
-        return Evidence.of_log(mean, low, high, over="draws", count=len(values), **facts).to_json()
+        joined = Evidence.of_log(mean, low, high, over="draws", count=len(values), quantity=own.quantity)
+        return replace(joined, reference=own.reference, text=own.text).to_json()
 
     def _read(self, series: tuple[str, ...]) -> list[float]:
         by_draw: dict[Any, float] = {}

@@ -219,8 +219,9 @@ TUNED = {
     "tuned_lambda": "lam",
     "tuned_band": "band",
 }
-_PARTS = ("low", "high", "over", "count", "among", "reference", "text", "verdict")
-EVIDENCE = {"against_gptq": "change"} | {f"against_gptq_{part}": part for part in _PARTS}
+EVIDENCE = {"against_gptq": "change"} | {
+    f"against_gptq_{part}": part for part in ("low", "high", "over", "count", "among", "text", "verdict")
+}
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets begin a formula
 
 

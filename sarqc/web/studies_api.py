@@ -5,7 +5,6 @@ never changes and may be cached for ever. Everything else is revalidated, and an
 """
 
 import asyncio
-import json
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -203,15 +202,13 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         if not 2 <= len(names) <= AT_MOST:
             raise Refused(f"{len(names)} studies can't be compared", "compare", f"Give 2 to {AT_MOST} different ids.")
 
-        runs = {run.id: run for run in access.store.runs(names)}
         joined = JoinedDraws(access.store, access.question(who, Question()))
-        against = {name: joined.of(run) for name, run in runs.items()}
+        ended = {run.id: Ending(tuned(run.summary), joined.of(run)) for run in access.store.runs(names)}
 
         def compare_studies(*studies: Study, **_: Hashable) -> Any:
-            ended = {name: Ending(tuned(run.summary), against[name]) for name, run in runs.items()}
             return compare_view(studies, [ended.get(name, Ending()) for name in names])
 
-        return respond(request, names, compare_studies, against=json.dumps(against))
+        return respond(request, names, compare_studies, ended=repr(ended))
 
     return router
 
