@@ -1,7 +1,7 @@
 """What each effort costs and gains on the models of the app: ``python -m benchmarks.efforts``.
 
-Writes ``docs/efforts.json`` after each run, and ``sarqc/recipe/efforts.json``, the means that the page reads; runs that
-the former holds are not repeated. Every run calibrates anew, and the clock is that of the processor.
+Writes ``docs/efforts.json`` after each run; runs that it holds are not repeated. Every run calibrates anew, and the
+clock is that of the processor. ``docs/make_contract.py`` gives the page the means.
 """
 
 import json
@@ -10,20 +10,30 @@ import tempfile
 import time
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
 from sarqc.engine.execute import execute
 from sarqc.events import Finished, Stage
-from sarqc.recipe import EFFORTS, Recipe
-from sarqc.recipe.measured_efforts import TABLE, MeasuredEffort
+from sarqc.recipe import EFFORTS, Effort, Recipe
 from sarqc.settings import Settings
 
-RUNS = Path("docs/efforts.json")
+RUNS = Path(__file__).resolve().parent.parent / "docs" / "efforts.json"
 BITS, MODELS, DRAWS = (2, 3), ("tiny-llama", "tiny-moe"), (0, 1, 2)
 SETTING = {"samples": 8, "length": 256, "sampling": "random", "window": 256, "test_tokens": 32768, "baseline": False}
 CALIBRATING = ("quantizing", "distilling scales")  # stages whose processor seconds count
+
+
+class MeasuredEffort(TypedDict):
+    """An effort beside plain GPTQ 1 % on one model, over the draws of both."""
+
+    model: str
+    bits: int
+    effort: Effort
+    draws: int
+    change: float  # of perplexity, relative, by the geometric mean of the ratios of paired draws
+    time: float  # ratio of the processor seconds of calibration
 
 
 def document(model: str, bits: int, seed: int, name: str) -> dict[str, Any]:
@@ -72,9 +82,14 @@ def means(rows: list[dict[str, Any]]) -> list[MeasuredEffort]:
     return efforts
 
 
+def rows_of_runs() -> list[dict[str, Any]]:
+    """The runs that were made."""
+    return json.loads(RUNS.read_text(encoding="utf-8"))["rows"] if RUNS.is_file() else []
+
+
 def main() -> None:
     """Measure what the table lacks."""
-    rows = json.loads(RUNS.read_text(encoding="utf-8"))["rows"] if RUNS.is_file() else []
+    rows = rows_of_runs()
     for bits, model in product(BITS, MODELS):
         with tempfile.TemporaryDirectory() as state:
             for seed, name in product(DRAWS, ("gptq", *EFFORTS)):
@@ -87,8 +102,6 @@ def main() -> None:
                 RUNS.write_text(
                     f'{{\n "setting": {json.dumps(SETTING)},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8"
                 )
-    lines = ",\n".join(f"  {json.dumps(row)}" for row in means(rows))
-    TABLE.write_text(f"[\n{lines}\n]\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict, get_args
 
 import numpy as np
 
@@ -17,12 +17,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from typescript import Declarations, literal
 
+from benchmarks.efforts import MeasuredEffort, means, rows_of_runs
 from sarqc.calibration.corpora import CorpusEntry
 from sarqc.documents import FORMAT_WORDS, SIGNS
 from sarqc.engine.plan import Plan
 from sarqc.events import EVENT_TYPES
 from sarqc.figures.compare import StudyComparison
 from sarqc.figures.drawing import CIVIDIS, ROLES, Role
+from sarqc.figures.flags import GPTQ
 from sarqc.figures.ladder import LadderView
 from sarqc.figures.layer_map import QUANTITIES
 from sarqc.figures.rounding import RoundingView
@@ -40,7 +42,6 @@ from sarqc.recipe import (
     FITTING_WORDS,
     FORMER_NAMES,
     NOT_ASKED_OF_OPENED,
-    NOT_ASKED_TO_TUNE,
     OF_THE_OTHER_KIND,
     REPAIRING,
     Fitting,
@@ -53,8 +54,10 @@ from sarqc.recipe import (
     known_entry,
     public_name,
 )
-from sarqc.recipe.measured_efforts import MeasuredEffort, measured_efforts
+from sarqc.recipe.fields import Form
 from sarqc.recipe.texts import ProgramText, RecipeText
+from sarqc.study.document import Study
+from sarqc.study.facts import line_facts
 from sarqc.study.ladder import STEPS
 from sarqc.study.library import StudyListing
 from sarqc.study.paired import clear_from
@@ -72,7 +75,8 @@ from sarqc.web.page_names import (
 )
 from sarqc.web.static import WORKER
 
-SCRIPTS = Path(__file__).resolve().parent.parent / "assets" / "js" / "base"
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+SCRIPTS, STUDIES = ASSETS / "js" / "base", ASSETS / "studies"
 OF_EXTRAS = [  # shapes that only this list knows of extras, which the core does not import
     f"sarqc.extras.classroom.lectures:{name}"
     for name in ("LectureBegun", "LectureWish", "HallState", "PhoneGuess", "PhoneState")
@@ -93,8 +97,7 @@ class RecipeField(TypedDict):
     title: str
     unit: str
     section: str
-    advanced: bool  # in the form's fold
-    rare: bool  # shown only where something was given for it
+    form: Form
     default: NotRequired[bool | float | str | list[str] | None]  # none where it is required
 
 
@@ -137,6 +140,64 @@ class FormMethod(TypedDict):
     conditions: dict[str, tuple[str, str, str]]  # see ``Method``
 
 
+class StudiedBand(TypedDict):
+    """The λ of a line, at one γ, that are not significantly worse than its best one."""
+
+    study: str
+    model: str
+    bits: int
+    grid: str
+    group_size: int | None
+    method: str
+    fitting: dict[str, int | float | str]
+    gamma: float | None
+    low: float
+    high: float
+    best: float
+    draws: int
+
+
+PAPERS_GRID: dict[str, int | float | str] = {
+    name: Recipe.model_fields[name].default for name in ("range", "order", "refine", "refit")
+}
+# Further fields that a form leaves out of tuning: its results, and what it refuses.
+NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
+FEWEST_LAMS = 4  # of a line: among fewer a band says little
+
+
+def studied_bands() -> list[StudiedBand]:
+    """Return the bands of all shipped lines with several draws and enough values of λ."""
+    bands: list[StudiedBand] = []
+    for folder in sorted(path.parent for path in STUDIES.glob("*/study.json")):
+        study = Study.open(folder)
+        for line in study.lines:
+            quality = line_facts(study, method=line.name, bits=line.bits, layer=None, with_identity=False).perplexity
+            if quality is None or quality.n_draws < 2 or line.second != "gamma" or line.selected:
+                continue
+            for g, gamma in enumerate(line.gammas):
+                best, lams = quality.best[g], [lam for m, lam in enumerate(line.lams) if quality.band[g, m]]
+                if best is None or np.isfinite(quality.mean[g]).sum() < FEWEST_LAMS:
+                    continue
+                bands.append(
+                    {
+                        "study": study.id,
+                        "model": study.model.name,
+                        "bits": line.bits,
+                        "grid": line.grid,
+                        "group_size": line.group_size,
+                        "method": line.method,
+                        "fitting": PAPERS_GRID
+                        | {name: line.fitting[name] for name in PAPERS_GRID if name in line.fitting},
+                        "gamma": gamma,
+                        "low": min(lams),
+                        "high": max(lams),
+                        "best": line.lams[best],
+                        "draws": quality.n_draws,
+                    }
+                )
+    return bands
+
+
 def recipe_field(name: str) -> RecipeField:
     """Return what the browser knows of a field of the recipe."""
     info = Recipe.model_fields[name]
@@ -148,8 +209,7 @@ def recipe_field(name: str) -> RecipeField:
         "title": str(info.title),
         "unit": extra.unit,
         "section": extra.section,
-        "advanced": extra.advanced,
-        "rare": extra.rare,
+        "form": extra.form,
     }
     if not info.is_required():
         field["default"] = list(info.default) if isinstance(info.default, tuple) else info.default
@@ -249,16 +309,22 @@ def recipe_names() -> list[Constant]:
     methods = {name: form_method(name) for name in METHODS}
     idle = [public_name(name) for name in (*OF_THE_OTHER_KIND["tune"], *NOT_ASKED_TO_TUNE)]
     unused_in_ladders = sorted(public_name(name) for name in fields_without_flag("ladder") - {"quantized_checkpoint"})
-    papers = {name: fields[name].get("default") for name in ("range", "order", "refine", "refit")}
     return [
-        ("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", papers),
+        ("PAPERS_GRID", "Record<string, string | number>", "How the paper fits a group's levels.", PAPERS_GRID),
         ("RECIPE_FIELDS", "Record<string, RecipeField>", "Fields of a recipe by their name in Python.", fields),
         (
             "MEASURED_EFFORTS",
             "MeasuredEffort[]",
             "What efforts cost and gain on models of the app, as measured.",
-            measured_efforts(),
+            means(rows_of_runs()),
         ),
+        (
+            "STUDIED_BANDS",
+            "StudiedBand[]",
+            "The λ of lines of the shipped studies that can't be told from the best one, by perplexity.",
+            studied_bands(),
+        ),
+        ("GPTQ_LAM", "number", "The λ of the identity penalty that is GPTQ's default damping.", GPTQ.lam),
         ("FORMER_NAMES", "Record<string, string>", "Names of fields by their former names.", FORMER_NAMES),
         ("METHODS", "Record<string, FormMethod>", "Methods by their public names.", methods),
         ("AS_FOUND", "FormMethod", "How a quantized checkpoint is measured.", form_method(AS_FOUND)),
@@ -316,7 +382,7 @@ def shapes() -> str:
         ("Panel", PANELS, "What a link can only hide."),
         ("RoleName", ROLES, "Quantity with a colour of its own."),
         ("EventType", EVENT_TYPES, "What a run says."),
-        ("GridName", ["paper", "best", "refitted"], "How a group's levels are fitted."),
+        ("Form", get_args(Form), "Place of a field in the form."),
     ):
         declared.union(name, list(values), comment)
     for shape in (
@@ -324,6 +390,7 @@ def shapes() -> str:
         RecipeField,
         MeasuredEffort,
         FormMethod,
+        StudiedBand,
         Recipe,
         Plan,
         ModelEntry,

@@ -3,155 +3,132 @@
 The fields are Gradio components whose listeners run in the browser only: nothing here waits for the server.
 """
 
-import json
+from collections.abc import Sequence
 from html import escape
-from typing import Any, Literal
+from typing import Any
 
 import gradio as gr
 from pydantic.fields import FieldInfo
 
 from pages.layout import part, script
-from sarqc.quantization.methods import AS_FOUND, METHODS, entry_of
-from sarqc.recipe import Recipe, choice_words, field_extra
+from sarqc.quantization.methods import AS_FOUND, METHODS
+from sarqc.recipe import Recipe, choice_words
+from sarqc.recipe.fields import DESCRIPTORS
 from sarqc.web.page_names import field_kind, literals, words
 
 SCRIPT = "calibrate/calibrate_page.js"  # hears every change
 
-# The first fields; all others have a default that suits most models, and stand in a fold.
+# The fields in sight; a recipe keeps the others in its fold, or out of the form.
 FIRST = {
     "Model and bits": ("model", "bits"),
+    "How": ("method", "lam", "gamma"),
     "On what text": ("calibration", "test"),
 }
-SECTIONS = {
-    "model": "Model",
-    "size": "How small",
-    "method": "How",
-    "text": "Sequences",
-    "measure": "What to measure",
+FOLD = {  # titles and sections
+    "How small": ("model", "size"),
+    "Solver": ("method",),
+    "Sequences": ("text",),
+    "What to measure": ("measure",),
 }
-SUGGESTIONS = {"group_size": ["32", "64", "128", "256", "per_channel"]}  # offered; any other value may be typed
-WIDE = ("model", "bits", "method", "grid", "prompts")  # fields that take a whole row
-OPEN_CHOICES = ("model", "quantized_checkpoint", "calibration", "test")  # filled by the page from what this host offers
+WIDE = ("method", "prompts")  # fields that take a whole row
+# Offered, while anything else may be typed; the page fills empty lists with what this host has.
+CHOICES: dict[str, list[str]] = {
+    "group_size": ["32", "64", "128", "256", "per_channel"],
+    **{name: [] for name in ("model", "quantized_checkpoint", "calibration", "test")},
+}
 
-# What “auto” will do, in the words that the page makes of the method and the form's values.
-_AUTO_NOTE = '<p class="auto-note is-off" data-testid="auto-note" aria-live="polite"></p>'
+# What stands below a field, filled by the page: the methods in groups, in place of Gradio's list of names; several
+# values of λ or γ, each with a button that takes it away; what “auto” will do; the λ axis with the band of a study; the
+# size of a quantized checkpoint; what the model suggests and a person has chosen otherwise; what others made of the
+# model; one's own texts.
+BELOW = {
+    "bits": (
+        '<p class="opened-size" data-testid="opened-size">Bits, grid and group size are those of its file.</p>',
+        '<div class="suggestions" data-part="suggestions"></div>',
+        '<div class="suggestions" data-part="opened"></div>',
+    ),
+    "test": ('<div class="own-texts" data-part="own-texts" data-testid="own-texts"></div>',),
+    "method": ('<div class="method-list" data-part="methods"></div>',),
+    "gamma": (
+        '<div class="several-values" data-part="several-values" data-testid="several-values"></div>',
+        '<p class="auto-note is-off" data-testid="auto-note" aria-live="polite"></p>',
+        '<div class="lam-ruler" data-part="ruler" data-testid="lam-ruler"></div>',
+    ),
+}
 
-# Filled by the page: several values of λ or γ, each with a button that takes it away.
-_CHIPS = '<div class="several-values" data-part="several-values" data-testid="several-values"></div>'
-
-# Filled by the page: the methods in groups, in place of Gradio's list of names.
-_METHODS = '<div class="method-list" data-part="methods"></div>'
-
-# Filled by the page: three efforts, which are fields of the fold.
-_EFFORTS = '<div data-part="efforts"></div>'
-
-# The fold of all other fields, with their values.
+# Filled by the page: three efforts, and the values of fields that are not in the form. Then the fold of further fields.
 _FOLD = """
+<div data-part="efforts"></div>
+<div class="suggestions" data-part="also-set" data-testid="also-set" role="status"></div>
 <button type="button" class="settings-toggle" data-part="settings-toggle" data-testid="advanced" aria-expanded="false"
   aria-controls="settings">Advanced</button>
-<p class="settings-words" data-part="settings-words" data-testid="settings-words"></p>
 """
 
-# Filled by the page: the paper's grid or the best one, which are three fields of the fold.
-_GRIDS = '<div data-part="grids"></div>'
-
-# Filled by the page: what the model suggests and a person has chosen otherwise.
-_SUGGESTIONS = '<div class="suggestions" data-part="suggestions"></div>'
-
-# Shown by the page in place of the size of a quantized checkpoint.
-_OPENED_SIZE = '<p class="opened-size" data-testid="opened-size">Bits, grid and group size are those of its file.</p>'
-
-# Filled by the page: what others made of the model, on this host.
-_OPENED = '<div class="suggestions" data-part="opened"></div>'
-
-_SEVERAL = "Several, with commas between them, make several runs."
-
-# Filled by the page: one's own texts, with a way to bring one.
-_OWN_TEXTS = '<div class="own-texts" data-part="own-texts" data-testid="own-texts"></div>'
+_SEVERAL = "“0, 0.1” makes two runs."
 
 
 Field = gr.Dropdown | gr.Textbox | gr.Radio | gr.Checkbox | gr.Number
 
 
 def recipe_form() -> list[str]:
-    """Lay out the form, its first fields and a fold of all others, and return the fields in its order.
+    """Lay out the form, its first fields and a fold of others, and return the fields in its order.
 
     The fold is one of styles: Gradio makes the fields of its own folds when these are opened, and a number that the
     page puts into a field before that is lost.
     """
     components: dict[str, Field] = {}
-    first = [name for names in FIRST.values() for name in names]
-    by_rank = sorted(Recipe.model_fields.items(), key=lambda item: field_extra(item[1]).advanced)
-
     with gr.Column(elem_classes=["recipe-form"]):
         for title, names in FIRST.items():
-            part(f'<h2 class="form-title">{escape(title)}</h2>')
-            with gr.Column(elem_classes=["form-fields"]):
-                for name in names:
-                    components[name] = field(name, Recipe.model_fields[name])
-                if "model" in names:
-                    part(_OPENED_SIZE, classes="field-wide opened-alone")
-                    part(_SUGGESTIONS, classes="field-wide")
-                    part(_OPENED, classes="field-wide")
-                if "calibration" in names:
-                    part(_OWN_TEXTS, classes="field-wide")
-        part(_EFFORTS, classes="slot-efforts")
+            components |= _card(title, names)
         part(_FOLD, classes="slot-fold")
         with gr.Column(elem_id="settings", elem_classes=["form-settings"]):
-            for section, title in SECTIONS.items():
-                part(f'<h2 class="form-title">{escape(title)}</h2>')
-                with gr.Column(elem_classes=["form-fields"]):
-                    if section == "size":
-                        part(_GRIDS, classes="field-wide slot-grids")
-                    if section == "method":
-                        part(_METHODS, classes="field-wide")
-                        part(_CHIPS, classes="field-wide")
-                        part(_AUTO_NOTE, classes="field-wide")
-                    for name, info in by_rank:
-                        if field_extra(info).section == section and name not in (*first, "effort"):
-                            components[name] = field(name, info)
+            for title, sections in FOLD.items():
+                own = [name for name, about in DESCRIPTORS.items() if about.section in sections]
+                components |= _card(title, [name for name in own if DESCRIPTORS[name].form in ("fold", "given")])
     _listen(components)
     return list(components)
 
 
+def _card(title: str, names: Sequence[str]) -> dict[str, Field]:
+    """Lay out fields under a title, each with what stands below it."""
+    fields: dict[str, Field] = {}
+    part(f'<h2 class="form-title">{escape(title)}</h2>')
+    with gr.Column(elem_classes=["form-fields"]):
+        for name in names:
+            fields[name] = field(name, Recipe.model_fields[name])
+            for content in BELOW.get(name, ()):
+                part(content, classes="field-wide")
+    return fields
+
+
 def field(name: str, info: FieldInfo) -> Field:
     """Return the form component of one recipe field; all its words come from the field itself."""
-    label, help_text, unit = str(info.title), str(info.description), field_extra(info).unit
+    help_text, unit = str(info.description), DESCRIPTORS[name].unit
     common: dict[str, Any] = {
-        "label": f"{label} ({unit})" if unit and unit.lower() not in label.lower() else label,
+        "label": f"{info.title} ({unit})" if unit else str(info.title),
         "info": f"{help_text} {_SEVERAL}" if words(info) else help_text,
         "elem_id": f"field-{name.replace('_', '-')}",
         "elem_classes": ["field", "field-wide"] if name in WIDE else ["field"],
     }
     kind, default = field_kind(info), None if info.is_required() else info.default
-    if name == "method":
-        every = {**METHODS, AS_FOUND: entry_of(AS_FOUND)}
-        choices = [(f"{entry.title} · {key}", key) for key, entry in every.items() if entry is not None]
-        return gr.Dropdown(choices, value=default, **common)
-    if name in OPEN_CHOICES:
-        return gr.Dropdown([], value=None, allow_custom_value=True, **common)
-    if name in SUGGESTIONS:
-        return gr.Dropdown(SUGGESTIONS[name], value=str(default), allow_custom_value=True, **common)
-    if offered := words(info):  # a number, or a word that is a click away
-        buttons: list[Literal["copy"] | gr.Button] = [gr.Button(word) for word in offered]
-        return gr.Textbox(value="", max_lines=1, buttons=buttons, **common)
-    if literal := literals(info.annotation):
-        return gr.Radio([(choice_words(choice), choice) for choice in literal], value=default, **common)
-    if kind == "whole" and (span := _span(info)) is not None and span[1] - span[0] <= 4:
-        return gr.Radio(list(range(span[0], span[1] + 1)), value=default, **common)
+    if name == "bits":
+        return gr.Radio([2, 3, 4], value=default, **common)
+    if (offered := _choices(name, info)) is not None:
+        is_open = name in CHOICES
+        return gr.Dropdown(offered, value=default, allow_custom_value=is_open, filterable=is_open, **common)
     if kind == "truth":
-        return gr.Checkbox(value=bool(default), **common)
-    if kind == "lines":
-        return gr.Textbox(value="", lines=2, max_lines=6, **common)
+        return gr.Checkbox(**common)
     if kind in ("whole", "number"):
         return gr.Number(value=default, precision=0 if kind == "whole" else None, **common)
-    return gr.Textbox(value=default if isinstance(default, str) else "", max_lines=1, **common)
+    return gr.Textbox(max_lines=6 if kind == "lines" else 1, **common)
 
 
-def _span(info: FieldInfo) -> tuple[int, int] | None:
-    low = next((m.ge for m in info.metadata if getattr(m, "ge", None) is not None), None)
-    high = next((m.le for m in info.metadata if getattr(m, "le", None) is not None), None)
-    return None if low is None or high is None else (int(low), int(high))
+def _choices(name: str, info: FieldInfo) -> Sequence[str | tuple[str, str]] | None:
+    if name == "method":  # hidden: the page has a list of its own
+        return [*METHODS, AS_FOUND]
+    if name in CHOICES or words(info):
+        return CHOICES.get(name)
+    return [(choice_words(choice), choice) for choice in literals(info.annotation)] or None
 
 
 def _listen(components: dict[str, Field]) -> None:
@@ -167,13 +144,9 @@ def _listen(components: dict[str, Field]) -> None:
     fields_changed.click(None, None, every, js=f"async () => (await {module}).fieldsChanged()", **quietly)
     on_model_change = f"async (...values) => (await {module}).modelChanged(values)"
     components["model"].change(None, every, every, js=on_model_change, **quietly)
-    for name, component in components.items():
-        for button in getattr(component, "buttons", None) or ():
-            word = json.dumps(button.value)
-            button.click(None, component, component, js=f"(value) => (value === {word} ? '' : {word})", **quietly)
-        if isinstance(component, gr.Textbox | gr.Number) and not words(Recipe.model_fields[name]):
-            continue  # the page itself hears them, see below
-        component.change(None, every, None, js=on_change, **quietly)
+    for component in every:
+        if not isinstance(component, gr.Textbox | gr.Number):  # the page itself hears these, see below
+            component.change(None, every, None, js=on_change, **quietly)
     # Hidden: the page presses it after an input event of a text or number. Gradio's own event for texts hears keys
     # alone, not what is pasted, dropped, dictated or filled in by the browser.
     entered = gr.Button("Fields entered", elem_id="fields-entered", elem_classes=["is-off"])

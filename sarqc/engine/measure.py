@@ -8,7 +8,7 @@ import math
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict, dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ from sarqc.engine.progress import EVENT_INTERVAL, Returning, Tell, with_progress
 from sarqc.errors import SarqcError
 from sarqc.evaluation import TEXTS
 from sarqc.evaluation.divergence import Divergence
-from sarqc.evaluation.perplexity import Perplexity, Steps, perplexity_steps
+from sarqc.evaluation.perplexity import Perplexity, perplexity_steps
 from sarqc.evaluation.side_by_side import compare_texts, continue_float
 from sarqc.evaluation.tasks import items_key, measure_accuracy
 from sarqc.events import Advanced, Diverged, Event, Measured, Stage, TextsCompared, Warned
@@ -47,6 +47,7 @@ from sarqc.plain import measured as or_none
 from sarqc.quantization.column_updates import kernel_obstacle
 from sarqc.settings import Settings
 
+T = TypeVar("T")
 _TENSORS = ".safetensors"
 
 
@@ -161,18 +162,20 @@ def _measure_and_store_states(
     steps = perplexity_steps(
         bench.loaded, test.ids, test.corpus, prepared.window, None, states.add, begin=len(test.begin)
     )
-    perplexity, _ = yield from _report_windows(steps)
+    perplexity, _ = yield from _report(steps)
     states.finish()
     return perplexity
 
 
-def _report_windows(steps: Steps) -> Generator[Event, None, tuple[Perplexity, Divergence | None]]:
+def _report(
+    steps: Generator[tuple[int, int], None, T], what: str = "windows of the test text"
+) -> Generator[Event, None, T]:
     """Return the result of the steps, and yield their progress now and then."""
     last_event = time.monotonic()
     for done, total in (passes := Returning(steps)):
         if (now := time.monotonic()) >= last_event + EVENT_INTERVAL:
             last_event = now
-            yield Advanced(done, total, "windows of the test text")
+            yield Advanced(done, total, what)
     return passes.value
 
 
@@ -187,12 +190,12 @@ def measure_beside_float(
         return stored
     text = (bench.loaded, test.ids, test.corpus, prepared.window)
     try:
-        perplexity, divergence = yield from _report_windows(perplexity_steps(*text, states, begin=len(test.begin)))
+        perplexity, divergence = yield from _report(perplexity_steps(*text, states, begin=len(test.begin)))
         assert divergence is not None
         key = divergence_key(model_key, test, prepared.window)
         store.write(key, ".json", json.dumps(asdict(divergence)).encode())
     except StatesGone:
-        perplexity, divergence = yield from _report_windows(perplexity_steps(*text, None, begin=len(test.begin)))
+        perplexity, divergence = yield from _report(perplexity_steps(*text, None, begin=len(test.begin)))
     payload = _to_bytes(perplexity)
     store.write(_perplexity_key(prepared, model_key), ".json", payload)
     return *_read(prepared, payload), divergence
@@ -211,8 +214,8 @@ def measure_another(
         return known[0], known[2]
     yield Stage(stage, doing)
     try:
-        for _ in bench.calibrated(job, keys):
-            pass  # its layers are not the run's
+        layers = (solved for solved in bench.calibrated(job, keys) if isinstance(solved, SolvedLayer))
+        yield from _report(((done, len(keys)) for done, _ in enumerate(layers, 1)), "layers")
         yield Stage(stage, "perplexity")
         perplexity, _, divergence = yield from measure_beside_float(bench, prepared, key, states)
     finally:

@@ -76,6 +76,7 @@ class Plan(BaseModel):
     test_tokens: int | None = None
     minutes: float | None = None
     minutes_on: str = ""  # whose rates these are
+    load: float = 0.0  # of the host, when it answered: processes that want a processor, for each one
     formats: tuple[Carrier, ...] = ()  # who will be able to load the model, by the format it is saved in
     warnings: tuple[str, ...] = ()
     effort: Effort | None = None  # that the recipe amounts to; None: a fitting of its own, or no choice

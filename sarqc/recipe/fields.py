@@ -110,22 +110,22 @@ ONE_MODEL: tuple[Purpose, ...] = ("run",)
 NO_LADDER: tuple[Purpose, ...] = ("run", "tune")
 COMPARING: tuple[Purpose, ...] = ("tune", "ladder")
 Words = str | dict[str, str]  # of every value, with {value} in its place, or of each
+# Place of a field in the form: in sight, in the fold, or in the fold once it has a value. A field without a place keeps
+# the value that a run or an address gives it.
+Form = Literal["first", "fold", "given", "none"]
 
 
 @dataclass(frozen=True)
 class Descriptor:
     """Everything about a field of a recipe beside the title, help and bounds that pydantic holds.
 
-    Form, flags, REST, reference, labels of lines, refusals and former names are made of it. Called, it adds to a JSON
-    schema.
+    Form, flags, REST, reference, labels of lines, refusals and former names are made of it.
     """
 
     section: str
     unit: str = ""
-    advanced: bool = True  # in the fold of the form
-    rare: bool = False  # in the form only where something was given for it
+    form: Form = "none"
     separator: str = ","  # of the entries of a list written as text: a comma, or a line break
-    usual: str = ""
     in_a_shell: str = ""  # help of the command alone
     kinds: tuple[Purpose, ...] = KINDS  # of recipes to which it means something
     label: Words = ""  # of a line whose solver is fitted otherwise than by default; “”: labels do not say it
@@ -136,8 +136,7 @@ class Descriptor:
     before: Any = None  # value that has the effect of runs before the field existed, where the default has not
 
     def __call__(self, schema: dict[str, Any]) -> None:
-        names = ("section", "unit", "advanced", "rare", "separator", "usual", "in_a_shell")
-        schema.update({name: getattr(self, name) for name in names})
+        """Leave a JSON schema as it is: pydantic calls what it keeps with a field."""
 
 
 def _field(section: str, default: Any, title: str, **more: Any) -> Any:
@@ -182,23 +181,24 @@ class RecipeFields(BaseModel):
         extra="forbid", frozen=True, populate_by_name=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
 
-    model: _Name = _model(..., "Model", in_a_shell=_PATH, min_length=1, advanced=False)
+    model: _Name = _model(..., "Model", form="first", in_a_shell=_PATH, min_length=1)
     """A model of this host or a name on the Hub."""
-    revision: _Name | None = _model(None, "Revision", rare=True)
+    revision: _Name | None = _model(None, "Revision")
     """Commit, tag or branch of a Hub model."""
     quantized_checkpoint: _Name | None = _model(
-        None, "Quantized checkpoint", in_a_shell=_PATH, min_length=1, former="opened"
+        None, "Quantized checkpoint", form="fold", in_a_shell=_PATH, min_length=1, former="opened"
     )
     """A quantized checkpoint of this model, to measure (method as-found) or to solve again (a GPTQ method). Bits, grid
     and group size come from it."""
-    kind: Purpose = _tune("run", "Purpose", advanced=False)
+    kind: Purpose = _tune("run", "Purpose")
     """run quantizes the model once. tune compares values of λ and keeps the best ones for a later run. ladder measures
     the gain of each step, from rounding to nearest to refined codes."""
-    bits: int = _size(3, "Bits", unit="bit", ge=2, le=4, advanced=False)
+    bits: int = _size(3, "Bits", form="first", ge=2, le=4)
     """Bits per weight, 2 to 4."""
     grid: Kind = _size(
         "asymmetric",
         "Grid",
+        form="fold",
         label={
             "symmetric": "symmetric grid",
             "full_range": "full-range grid",
@@ -206,67 +206,63 @@ class RecipeFields(BaseModel):
             "affine": "affine grid",
         },
         short="{value}",
-        advanced=False,
     )
     """How the quantization levels of a group are placed."""
-    group_size: _GroupSize = _size(128, "Group size", unit="channels", ge=1, le=WIDEST, advanced=False)
+    group_size: _GroupSize = _size(128, "Group size", form="fold", unit="channels", ge=1, le=WIDEST)
     """Consecutive input channels that share a scale; per_channel gives each output row one scale."""
     indivisible: Literal["refuse", "per_channel"] = _size("refuse", "Indivisible layers")
     """What to do with a layer whose width the group size does not divide."""
     blocks: tuple[Annotated[int, Field(ge=0, le=LAST_BLOCK)], ...] = _size(
-        (), "Blocks", rare=True, max_length=BLOCKS, opened=_WHOLE
+        (), "Blocks", max_length=BLOCKS, opened=_WHOLE
     )
     """Numbers of the blocks to quantize, from 0; the others stay float. Empty: all."""
-    block_fraction: float | None = _size(
-        None, "Fraction of blocks", rare=True, gt=0, le=1, opened=_WHOLE, former="share"
-    )
+    block_fraction: float | None = _size(None, "Fraction of blocks", gt=0, le=1, opened=_WHOLE, former="share")
     """Fraction of the blocks to quantize, spread evenly; the others stay float. Empty: all."""
     # A single star in its help, as two are emphasis.
-    exclude: tuple[_Name, ...] = _size((), "Excluded layers", rare=True, max_length=MOST_PATTERNS, opened=_WHOLE)
+    exclude: tuple[_Name, ...] = _size((), "Excluded layers", max_length=MOST_PATTERNS, opened=_WHOLE)
     """Names of layers that stay float. A star stands for any characters, as in *.down_proj."""
-    include: tuple[_Name, ...] = _size(
-        (), "Included layers", rare=True, max_length=MOST_PATTERNS, opened=_WHOLE, newer=True
-    )
+    include: tuple[_Name, ...] = _size((), "Included layers", max_length=MOST_PATTERNS, opened=_WHOLE, newer=True)
     """Names of small layers, with few rows or columns, to quantize as well; the plan lists those that stay float. A
     star stands for any characters."""
-    method: Annotated[_Name, BeforeValidator(_public)] = _method("sarqc-gbs", "Method", advanced=False)
+    method: Annotated[_Name, BeforeValidator(_public)] = _method("sarqc-gbs", "Method", form="first")
     """How the integer weights are chosen."""
     # An input: replaced by the fields that it stands for, and in no document of a recipe.
-    effort: Effort | None = _method(None, "Effort", exclude=True, kinds=NO_LADDER, advanced=False)
+    effort: Effort | None = _method(None, "Effort", exclude=True, kinds=NO_LADDER)
     """quick, balanced or best: how much time to spend on fitting the grid. Sets range, order, refinement, refit and
     distillation where the method supports them and you have not set them yourself. Empty: sets none."""
-    lam: _Weight | Literal["auto"] | None = _method(None, "λ", usual="0.05 to 0.5", alias="lambda", advanced=False)
+    lam: _Weight | Literal["auto"] | None = _method(None, "λ", form="first", alias="lambda")
     """Weight of the penalty: a number, or “auto” to choose it on part of the calibration text. Empty: the method's
     default."""
-    gamma: _Share | Literal["auto"] | None = _method(None, "γ", advanced=False)
+    gamma: _Share | Literal["auto"] | None = _method(None, "γ", form="first")
     """How saliency mixes activations (1) and weights (0): a number or “auto”. Empty: the method's default."""
-    shift_strength: _Weight | Literal["auto"] | None = _method(None, "α", advanced=False)
+    shift_strength: _Weight | Literal["auto"] | None = _method(None, "α", form="fold")
     """How far GPTAQ shifts towards the float model's inputs (1: all the way): a number or “auto”. Empty: the method's
     default."""
-    from_block: int | None = _method(None, "From block", rare=True, ge=1, le=LAST_BLOCK, newer=True)
+    from_block: int | None = _method(None, "From block", form="given", ge=1, le=LAST_BLOCK, newer=True)
     """Blocks from this one on (counted from 0) use the two values below. Earlier blocks stay the same, so their
     finished layers are reused. Empty: one λ and γ everywhere."""
-    then_lam: _Weight | None = _method(None, "λ from there", rare=True, alias="then_lambda", newer=True)
+    then_lam: _Weight | None = _method(None, "λ from there", form="given", alias="then_lambda", newer=True)
     """λ from that block on. Empty: unchanged."""
-    then_gamma: _Share | None = _method(None, "γ from there", rare=True, newer=True)
+    then_gamma: _Share | None = _method(None, "γ from there", form="given", newer=True)
     """γ from that block on. Empty: unchanged."""
-    validation_share: float = _method(0.25, "Validation share", gt=0, lt=1)
+    validation_share: float = _method(0.25, "Validation share", form="fold", gt=0, lt=1)
     """Share of the calibration sequences, from the end, on which “auto” judges its candidates. The final solve uses all
     sequences."""
     channel_fraction: float = _method(
         1.0, "Channel fraction", gt=0, le=1, opened="its codes are compared on all channels"
     )
     """Share of the input channels, in whole groups, on which “auto” compares the candidates of a layer."""
-    mode: ScaleMode = _method("per_linear", "Scale search mode")
+    mode: ScaleMode = _method("per_linear", "Scale search mode", form="fold")
     """Separate scales for each linear, or scales shared by the linears that read the same tensor, which can then be
     folded into the operation before."""
-    epochs: int | None = _method(None, "Epochs", ge=1, le=MOST_LEARNING)
+    epochs: int | None = _method(None, "Epochs", form="fold", ge=1, le=MOST_LEARNING)
     """Passes of learned clipping over the calibration text. Empty: 20, or 40 at 2 bits."""
-    steps: int = _method(200, "Steps", unit="steps", ge=1, le=MOST_LEARNING)
+    steps: int = _method(200, "Steps", form="fold", ge=1, le=MOST_LEARNING)
     """Steps of learned rounding, each on 8 calibration sequences."""
     warm_start: WarmStart = _method(
         "none",
         "Warm start",
+        form="fold",
         label={
             "gptq": "started from GPTQ's codes",
             "column_solver": "started from the column solver's codes",
@@ -277,7 +273,7 @@ class RecipeFields(BaseModel):
     as they are adjacent to the nearest ones (gptq); or exactly at the column solver's codes with the same λ, range,
     order and refinement (column_solver)."""
     stopping: Stopping = _method(
-        "none", "Early stopping", label={"early": "stopped early"}, short="stopped", newer=True
+        "none", "Early stopping", form="fold", label={"early": "stopped early"}, short="stopped", newer=True
     )
     """early: held-out samples judge each block 20 times during learned rounding, and the best state is kept, possibly
     the initial one. none: all steps are made and judged on calibration samples."""
@@ -291,6 +287,7 @@ class RecipeFields(BaseModel):
     range: Range = _method(
         "minmax",
         "Range of a group",
+        form="fold",
         kinds=NO_LADDER,
         label={"search": "searched range", "joint": "jointly searched range"},
         short={"search": "range", "joint": "joint range"},
@@ -298,12 +295,17 @@ class RecipeFields(BaseModel):
     """Range of the levels in a group: minimum to maximum (minmax), or the clipping with the smallest weighted error,
     with both ends clipped equally (search) or separately (joint)."""
     order: Order = _method(
-        "natural", "Order of columns", kinds=NO_LADDER, label={"activation": "activation order"}, short="order"
+        "natural",
+        "Order of columns",
+        form="fold",
+        kinds=NO_LADDER,
+        label={"activation": "activation order"},
+        short="order",
     )
     """Order in which column solvers take columns: as stored (natural), or those with the largest inputs first, with
     static groups (activation)."""
     refine: int = _method(
-        0, "Refinement", unit="passes", ge=0, le=MOST_PASSES, label="refined × {value}", short="×{value}"
+        0, "Refinement", form="fold", unit="passes", ge=0, le=MOST_PASSES, label="refined × {value}", short="×{value}"
     )
     """Passes of coordinate descent over the codes, which move each weight in turn to its best level. 0: none."""
     refit: int = _method(
@@ -354,7 +356,6 @@ class RecipeFields(BaseModel):
     distill_lambda: _Weight | None = _distillation(
         None,
         "λ of distillation",
-        rare=True,
         label="distilled at λ = {value}",
         short="at {value}",
     )
@@ -376,30 +377,28 @@ class RecipeFields(BaseModel):
     )
     """The same λ for every linear (plain), or a larger λ for experts to which the router sent few calibration tokens
     (damped): λ (1 + width / tokens)."""
-    first_order: float = _method(
-        0.0, "β", usual="0.1 to 0.25", rare=True, ge=0, le=1, kinds=NO_LADDER, label="β {value}", newer=True
-    )
+    first_order: float = _method(0.0, "β", ge=0, le=1, kinds=NO_LADDER, label="β {value}", newer=True)
     """Weight of FOEM's first-order term, from 0 to 1: how strongly column solvers pull the compensation of each column
     back towards the original weights."""
     calibration: _Name = _text(
         ...,
         "Calibration text",
+        form="first",
         in_a_shell=f"{_PATH} In a file of rows, a column may be named: rows.jsonl#content.",
         min_length=1,
-        advanced=False,
     )
-    """Text on which layers are solved. Choose one like the text that the model will be used on."""
-    samples: int = _text(32, "Samples", unit="sequences", ge=1, le=MOST_SEQUENCES, advanced=False)
+    """Text that fits the layers. Choose text like what the model will see."""
+    samples: int = _text(32, "Samples", form="fold", unit="sequences", ge=1, le=MOST_SEQUENCES)
     """Calibration sequences."""
-    length: int = _text(256, "Length", unit="tokens", ge=2, le=MOST_TOKENS, advanced=False)
+    length: int = _text(256, "Length", form="fold", unit="tokens", ge=2, le=MOST_TOKENS)
     """Tokens in each sequence."""
-    sampling: Literal["sequential", "random"] = _text("sequential", "Sampling", kinds=ONE_MODEL, advanced=False)
+    sampling: Literal["sequential", "random"] = _text("sequential", "Sampling", kinds=ONE_MODEL)
     """Take sequences from the beginning of the text (sequential), or draw them by the seed (random)."""
     begin: Begin = _text("auto", "Begin token", before="none")
     """auto starts each sequence and test window with the tokens that the model's tokenizer puts before a text; bos with
     its bos_token, as some chat templates do where the tokenizer puts nothing; none cuts the text as it is. Most
     published perplexities use none."""
-    held_out_samples: int = _text(0, "Held-out samples", unit="sequences", ge=0, le=MOST_SEQUENCES, advanced=False)
+    held_out_samples: int = _text(0, "Held-out samples", form="fold", unit="sequences", ge=0, le=MOST_SEQUENCES)
     """Further sequences of the same text, on which the error is measured and nothing is fitted."""
     inputs_from: Literal["quantized", "float"] = _text(
         "quantized", "Inputs from", kinds=ONE_MODEL, opened="its layers are measured behind its own blocks"
@@ -407,7 +406,7 @@ class RecipeFields(BaseModel):
     """Where the inputs of a block come from: the quantized blocks before it or, for exploring, the float ones."""
     seed: int = _text(0, "Seed", ge=0, le=LAST_SEED)
     """Seed of every random choice."""
-    test: _Name | None = _measure(None, "Test text", in_a_shell=_PATH, advanced=False)
+    test: _Name | None = _measure(None, "Test text", form="first", in_a_shell=_PATH)
     """Text on which perplexity is measured."""
     window: int | None = _measure(None, "Window", unit="tokens", ge=2, le=MOST_TOKENS)
     """Tokens that the model sees at once when perplexity is measured. Empty: 2048, or the model's maximum if that is
@@ -415,35 +414,40 @@ class RecipeFields(BaseModel):
     test_tokens: int | None = _measure(None, "Test tokens", unit="tokens", ge=2, le=MOST_OF_A_TEST)
     """Use only this many tokens from the beginning of the test text. Empty: all; for tuning and ladders, the first
     65,536."""
-    baseline: bool = _measure(True, "Compare with GPTQ", kinds=ONE_MODEL, advanced=False)
+    baseline: bool = _measure(True, "Compare with GPTQ", kinds=ONE_MODEL)
     """Also run GPTQ 1 % on the same texts and grid, and measure the difference."""
-    tasks: tuple[_Name, ...] = _measure((), "Tasks", max_length=TASKS, kinds=ONE_MODEL, advanced=False)
+    tasks: tuple[_Name, ...] = _measure((), "Tasks", form="fold", max_length=TASKS, kinds=ONE_MODEL)
     """lm-eval tasks on which the accuracy of the float and the quantized model is measured."""
     task_limit: int | None = _measure(None, "Task limit", unit="items", ge=1, le=MOST_OF_A_TEST, kinds=ONE_MODEL)
     """Items per task; empty: all."""
     prompts: tuple[_Prompt, ...] = _measure(
-        (), "Prompts", separator="\n", max_length=PROMPTS, kinds=ONE_MODEL, advanced=False
+        (), "Prompts", form="fold", separator="\n", max_length=PROMPTS, kinds=ONE_MODEL
     )
     """Texts that both models continue side by side, one per line."""
     new_tokens: int = _measure(48, "New tokens", unit="tokens", ge=1, le=512, kinds=ONE_MODEL)
     """Tokens to generate for each prompt."""
     speed: bool = _measure(
-        False, "Speed", kinds=ONE_MODEL, opened="its speed is that of the engine that it was made for"
+        False, "Speed", form="fold", kinds=ONE_MODEL, opened="its speed is that of the engine that it was made for"
     )
     """Measure tokens per second, with 4-bit codes in a real kernel."""
-    layer: _Name | None = _measure(None, "Only this layer", rare=True, opened=_WHOLE, former="only")
+    layer: _Name | None = _measure(None, "Only this layer", opened=_WHOLE, former="only")
     """Full name of a single linear to explore; nothing else is quantized."""
     sweep: tuple[_Weight, ...] = _measure(
-        (), "λ curve", max_length=SWEEP, kinds=NO_LADDER, opened="its codes are solved at one λ, or at that of “auto”"
+        (),
+        "λ curve",
+        form="fold",
+        max_length=SWEEP,
+        kinds=NO_LADDER,
+        opened="its codes are solved at one λ, or at that of “auto”",
     )
     """Further values of λ at which every layer is solved as well, for the curves. In tuning: the values to compare;
     empty: 0 to 10."""
-    minutes: float | None = _tune(None, "Budget", unit="minutes", gt=0, le=YEAR, kinds=COMPARING, advanced=False)
+    minutes: float | None = _tune(None, "Budget", unit="minutes", gt=0, le=YEAR, kinds=COMPARING)
     """Time limit of tuning or a ladder, whose statements hold whenever it ends. Empty: until λ is known or all draws
     are made."""
-    draws: int = _tune(8, "Draws", unit="draws", ge=2, le=DRAWS, kinds=COMPARING, advanced=False)
+    draws: int = _tune(8, "Draws", unit="draws", ge=2, le=DRAWS, kinds=COMPARING)
     """Maximum number of calibration draws that tuning or a ladder compares."""
-    band: float | None = _tune(None, "Narrow enough", gt=1, le=LARGEST, kinds=("tune",), advanced=False)
+    band: float | None = _tune(None, "Narrow enough", gt=1, le=LARGEST, kinds=("tune",))
     """Stop when the largest λ that is not significantly different from the best is at most this many times the
     smallest. Empty: stop when further draws would not tell more of them apart."""
 
@@ -455,6 +459,9 @@ class RecipeFields(BaseModel):
             return value
         if separator(info.field_name or "") == "\n":
             return tuple(line for line in re.split("\r?\n", value) if line.strip())
+        if info.field_name == "sweep" and "." not in value and re.search(r"\d,\d", value):
+            remedy = "Write 0.1 for one value, or “0, 1” with a blank for two."
+            raise refused_for("sweep", f"“{value}” can be read in two ways", remedy)
         return tuple(part.strip() for part in value.split(",") if part.strip())
 
     def to_method(self) -> Method:

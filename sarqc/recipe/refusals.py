@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from sarqc.errors import Fix, Refused, in_recipe, refused_for
-from sarqc.recipe.fields import RecipeFields, field_extra
+from sarqc.recipe.fields import RecipeFields
 
 
 def refusal(error: ValidationError) -> Refused:
@@ -34,8 +34,6 @@ def refusal(error: ValidationError) -> Refused:
         what = f"{name} is {quoted}: {_wish(first)}"
         return Refused(what, in_recipe(name), help_text)
     wish = _wish(first, or_auto=Literal["auto"] in get_args(info.annotation))
-    if usual := field_extra(info).usual:
-        help_text = f"{usual} is usual. {help_text}"
     what = f"{_field_words(name, info)} is {quoted}: {wish}"
     return refused_for(name, what, help_text, *_bound(name, first))
 

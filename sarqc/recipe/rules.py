@@ -28,9 +28,7 @@ _TWO_SAMPLES = Fix("Use 2 samples", {"samples": 2})
 LADDER_METHOD = "rqc-gbs"  # whose λ is a step of the ladder, and whose fitting the other steps are
 LADDER_LAMBDA = 0.1  # of the step of λ, where none is given
 
-# Further fields that a form leaves out of tuning: its results, and what it refuses.
-NOT_ASKED_TO_TUNE = ("lam", "gamma", "sweep", "layer", "from_block", "then_lam", "then_gamma")
-# The same of a ladder, whose method and γ are its own.
+# Further fields that a form leaves out of a ladder, whose method and γ are its own.
 NOT_ASKED_OF_A_LADDER = ("method", "gamma", "layer", "from_block", "then_lam", "then_gamma")
 
 # What solves codes again on the scales of a quantized checkpoint.

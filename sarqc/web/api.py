@@ -6,6 +6,7 @@ The visitor is never a claim of the request, see ``sarqc.web.identity``; their r
 """
 
 import math
+import os
 import secrets
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -18,6 +19,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 from fastapi.sse import EventSourceResponse
 
 import sarqc
+from sarqc.engine.costs import on_processor
 from sarqc.engine.plan import Job, resolve, together
 from sarqc.errors import NotFound, QueueFull, SarqcError
 from sarqc.events import BlockRounded, LadderStanding, TuningStanding
@@ -193,6 +195,7 @@ def _offer_router(
             jobs = _jobs(_recipes(document, settings), who, access, hasty, resolve)
             plans = [job.plan for job in jobs.values()]
             answer: dict[str, Any] = (plans[0] if len(plans) == 1 else together(plans)).model_dump(mode="json")
+            answer["load"] = round(os.getloadavg()[0] / (os.cpu_count() or 1), 2) if on_processor(settings) else 0.0
             if sentences := deprecations(document):
                 answer["warnings"] = [*sentences, *answer["warnings"]]
             supervisor.expect()

@@ -80,13 +80,11 @@ EVERYWHERE = {"bar": "The bar above"}
 FieldKind = Literal["truth", "whole", "number", "number or word", "list", "lines", "text"]
 
 
-def members(annotation: Any) -> tuple[Any, ...]:
-    """Return the types behind Annotated, Optional and unions, without None."""
-    if get_origin(annotation) is Annotated:
-        return members(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, types.UnionType):
-        return tuple(member for part in get_args(annotation) if part is not type(None) for member in members(part))
-    return (annotation,)
+def members(annotation: Any) -> list[Any]:
+    """Return the types behind Annotated, Optional and unions, with the bounds beside them."""
+    if get_origin(annotation) not in (Annotated, Union, types.UnionType):
+        return [annotation]
+    return [member for part in get_args(annotation) for member in members(part)]
 
 
 def literals(annotation: Any) -> tuple[str, ...]:
@@ -102,12 +100,8 @@ def words(info: FieldInfo) -> tuple[str, ...]:
 def field_kind(info: FieldInfo) -> FieldKind:
     """Return the way in which the form reads a field of the recipe."""
     kinds = members(info.annotation)
-    if bool in kinds:
-        return "truth"
     if any(get_origin(member) is tuple for member in kinds):
         return "lines" if field_extra(info).separator == "\n" else "list"
-    if int in kinds:
-        return "whole"
-    if float in kinds:
-        return "number or word" if words(info) else "number"
-    return "text"
+    number: FieldKind = "number or word" if words(info) else "number"
+    kinds_by_type: dict[type, FieldKind] = {bool: "truth", int: "whole", float: number}
+    return next((kind for type_, kind in kinds_by_type.items() if type_ in kinds), "text")

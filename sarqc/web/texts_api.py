@@ -68,7 +68,7 @@ def _upload_router(settings: Settings, access: Access) -> APIRouter:
         async with received(request, root, limit, too_large) as (partial, _):
             ending = await run_in_threadpool(_normalise, partial, Path(file).suffix.lower(), column, limit)
             name, size = text_name(await run_in_threadpool(sha256_of, partial)), partial.stat().st_size
-            title = title.strip() or name
+            title = "".join(filter(str.isprintable, title)).strip() or name  # no marks that turn its direction
             await run_in_threadpool(access.texts.add, name, who.owner, title, size)
             partial.rename(root / f"{name}{ending}")
             await run_in_threadpool(settle, root)

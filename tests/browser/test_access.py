@@ -70,7 +70,7 @@ def test_a_link_shows_a_run_to_somebody_without_the_token(public_app, open_page)
     other.click("[data-testid=leave]")
     assert "Viewers can’t begin runs" in other.text_content("[data-testid=no-run]")
     assert other.locator("[data-testid=start]").is_disabled()
-    assert other.locator("[data-testid=bring-test]").count() == 0
+    assert other.locator("[data-testid=bring-text]").count() == 0
 
     page.click("[data-testid=end-links]")
     page.wait_for_selector("text=No link shows this run any more.")
@@ -112,16 +112,16 @@ def test_a_text_of_ones_own_is_planned_with(app, open_page, tmp_path):
         return sent.get("calibration", "").startswith("text-")
 
     with page.expect_response(plans_with_the_text) as planned:
-        page.set_input_files("[data-testid=text-file-calibration]", text)
+        page.set_input_files("[data-testid=text-file]", text)
     assert planned.value.status == 200
-    assert page.input_value("#field-calibration input") == "Notes on a talk · yours"
+    assert page.input_value("#field-calibration input") == "Notes on a talk.txt · yours"
     assert "Notes on a talk" in page.text_content("[data-testid=own-text]")
     page.wait_for_selector("[data-testid=start]:enabled")
     assert findings(page) == []
 
     page.watch.expected.append("422")
     text.write_bytes(b"\xff\xfe\x00")
-    page.set_input_files("[data-testid=text-file-test]", text)
+    page.set_input_files("[data-testid=text-file]", text)
     page.wait_for_selector("[data-testid=text-problem]")
     assert page.locator("[data-testid=text-problem] p").count() == 3
 

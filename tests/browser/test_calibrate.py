@@ -14,10 +14,12 @@ from tests.browser.conftest import SHIFTS, SMALL_RUN, App, all_settings, finding
 from tests.jobs.conftest import until
 from tests.test_recipe_texts import recipe_of_request
 
+SMALL = "/calibrate?test_tokens=1024"
+
 
 def fill_small(page):
-    """The form as it comes, made small by hand."""
-    small = {"samples": 2, "length": 64, "held-out-samples": 2, "tasks": "", "sweep": "0, 0.1", "test-tokens": 1024}
+    """The form of ``SMALL``, made small by hand."""
+    small = {"samples": 2, "length": 64, "held-out-samples": 2, "tasks": "", "sweep": "0, 0.1"}
     for name, value in small.items():
         page.fill(f"#field-{name} :is(textarea, input)", str(value))
     for count in ("128", "1,024"):
@@ -104,14 +106,12 @@ def test_lambda_is_typed_chosen_or_left_empty(open_form):
         return asked.value.post_data_json
 
     assert after(lambda: page.fill("#field-lam input", "0.3"))["lambda"] == 0.3
-    recipe = after(lambda: page.click("#field-lam button"))
+    recipe = after(lambda: page.fill("#field-lam input", "auto"))
     assert recipe["lambda"] == "auto"
     assert "sweep" not in recipe  # a curve is drawn beside one λ
     page.wait_for_selector("[data-testid=start]:enabled")
     assert page.text_content("[data-testid=auto-note]").startswith("auto: ")
     assert "lambda" not in after(lambda: page.fill("#field-lam input", ""))
-    page.locator("#field-lam [data-testid=block-info]").click(force=True)  # the label is not a part of the button
-    assert page.input_value("#field-lam input") == ""
     after(lambda: page.fill("#field-lam input", "abc"))
     page.wait_for_selector("[data-testid=refusal]")
     assert page.get_attribute("#field-lam input", "aria-invalid") == "true"
@@ -133,9 +133,8 @@ PUT = """
 """
 ENTERED = {
     "model": "tiny-moe", "group_size": "64", "lam": "0.3", "gamma": "0.2", "calibration": "tiny-llama-calibration",
-    "samples": 5, "length": 48, "held_out_samples": 3, "refine": 2, "seed": 4, "refit": 1, "distill": 1,
-    "test": "tiny-llama-test", "window": 64, "test_tokens": 512, "tasks": "tiny-moe-continuations", "task_limit": 6,
-    "prompts": "Once upon a time\nThe king, said", "new_tokens": 7, "sweep": "0, 0.5",
+    "samples": 5, "length": 48, "held_out_samples": 3, "refine": 2, "test": "tiny-llama-test",
+    "tasks": "tiny-moe-continuations", "prompts": "Once upon a time\nThe king, said", "sweep": "0, 0.5",
 }  # fmt: skip
 
 
@@ -143,17 +142,18 @@ ENTERED = {
 def test_every_field_is_taken_up_with_one_input_event(open_form):
     page = open_form()
     page.watch.expected.append("422")  # on the way
-    page.wait_for_selector("#field-seed input")
+    page.wait_for_selector("#field-samples input")
     for name, value in ENTERED.items():
         field = page.locator(f"#field-{name.replace('_', '-')} :is(textarea, input)")
         with page.expect_request("**/api/plan"):
             field.evaluate(PUT, str(value))
-    page.locator("#field-distill input").evaluate(PUT, "0")  # refused for a mixture of experts
-    offered = page.locator(".recipe-form .field:visible :is(textarea, input:not([type=radio], [type=checkbox]))")
+    offered = page.locator(
+        ".recipe-form .field:visible :is(textarea, input:not([type=radio], [type=checkbox], [readonly]))"
+    )
     names = offered.evaluate_all("(all) => all.map((input) => input.closest('.field').id.slice(6).replace(/-/g, '_'))")
     assert {*names} == {*ENTERED, "quantized_checkpoint"}  # none was left out; the last one takes a checkpoint
     page.wait_for_selector("[data-testid=start]:enabled")
-    entered = {"lambda" if name == "lam" else name: ENTERED[name] for name in ENTERED if name != "distill"}
+    entered = {"lambda" if name == "lam" else name: ENTERED[name] for name in ENTERED}
     wanted = Recipe.parse(entered).to_json()
     address = page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
     assert address["prompts"] == ENTERED["prompts"]
@@ -224,7 +224,7 @@ def test_an_answer_to_an_earlier_question_is_not_awaited(open_form):
 
 @pytest.mark.thorough
 def test_several_lambdas_are_chips_and_one_batch(app, open_form):
-    page = open_form()
+    page = open_form(SMALL)
     fill_small(page)
     page.fill("#field-sweep textarea, #field-sweep input", "")
     page.fill("#field-lam input", "0, 0.05, 0.1")
@@ -260,16 +260,10 @@ def test_four_questions_and_an_effort_stand_beside_the_plan(open_page):
     efforts = page.get_by_role("group", name="How much effort").get_by_role("radio")
     assert [one.get_attribute("value") for one in efforts.all()] == ["quick", "balanced", "best"]
     assert page.is_checked("[data-testid=efforts] [value=balanced]")
-    assert "searched range, activation order, refined × 1" in page.text_content("[data-testid=settings-words]")
     assert page.locator("#settings").is_hidden()
-    for name in (
-        "#field-model",
-        "#field-bits",
-        "#field-calibration",
-        "[data-testid=efforts]",
-        "[data-testid=advanced]",
-    ):
+    for name in ("#field-model", "#field-bits", "[data-testid=methods]", "#field-lam", "#field-gamma", "#field-test"):
         assert page.locator(name).bounding_box()["y"] < 790
+    assert "study tiny-llama" in page.text_content("[data-testid=lam-ruler]")
     for name in ("start", "tune", "ladder"):
         box = page.locator(f"[data-testid={name}]").bounding_box()
         assert box["y"] + box["height"] <= 800
@@ -283,7 +277,7 @@ def test_four_questions_and_an_effort_stand_beside_the_plan(open_page):
         "range": "joint", "order": "activation", "refine": "3", "refit": "3", "distill": "5",
     }  # fmt: skip
     all_settings(page)
-    assert page.input_value("#field-distill input") == "5"
+    assert page.text_content("[data-testid=also-set]").strip() == ""  # an effort’s own fields are not set beside it
     page.fill("#field-refine input", "2")
     page.wait_for_selector("[data-testid=own-fitting]")
     assert page.locator("[data-testid=efforts] :checked").count() == 0
@@ -293,22 +287,76 @@ def test_four_questions_and_an_effort_stand_beside_the_plan(open_page):
 
 def test_fields_follow_the_method(open_form):
     page = open_form()
-    page.wait_for_selector("#field-static-groups", state="visible")
+    page.wait_for_selector("#field-order", state="visible")
     assert page.locator("#field-gamma").is_visible()
     assert page.locator("#field-validation-share").is_hidden()
     choose_method(page, "sarqc-omniquant")
     page.wait_for_selector("#field-epochs", state="visible")
-    assert page.locator("#field-static-groups").is_hidden()
+    assert page.locator("#field-order").is_hidden()
     assert page.locator("#field-mode").is_hidden()
-    page.click("#field-lam button")
+    page.fill("#field-lam input", "auto")
     page.wait_for_selector("#field-validation-share", state="visible")
-    assert page.locator("#field-channel-fraction").is_hidden()
     assert page.locator("#field-sweep").is_hidden()
+
+
+# Controls in sight, with those of the bar above; a choice of one among several counts as many.
+CONTROLS = """() => [...document.querySelectorAll("input, select, textarea, button, a[href], summary, [role=slider]")]
+  .filter((one) => {
+    const { width, height } = (one.closest("label") ?? one).getBoundingClientRect();
+    return one.checkVisibility({ visibilityProperty: true }) && width > 2 && height > 2 && !one.matches(".skip");
+  })
+  .map((one) => one.closest(".field")?.id ?? one.textContent.trim())"""
+
+
+def test_the_form_has_few_controls(open_page):
+    page = open_page("/calibrate")
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.wait_for_function("document.querySelectorAll('.effort-time:not(:empty)').length === 3")
+    first = page.evaluate(CONTROLS)
+    assert len(first) <= 25, first
+    all_settings(page)
+    page.wait_for_selector("#field-samples", state="visible")
+    every = page.evaluate(CONTROLS)
+    assert len(every) <= 40, every
+
+
+def test_a_decimal_comma_and_a_long_text_are_asked_about_before_anything_is_sent(open_form):
+    page = open_form()
+    sent = []
+    page.on("request", lambda request: sent.append(len(request.post_data or "") + len(request.url)))
+    page.fill("#field-lam input", "0,3")
+    page.wait_for_selector("[data-testid=refusal]")
+    assert page.is_disabled("[data-testid=start]")
+    assert page.get_attribute("#field-lam input", "aria-describedby") == "refusal"
+    with page.expect_request("**/api/plan") as asked:
+        page.get_by_role("button", name="One value, 0.3").click()
+    assert asked.value.post_data_json["lambda"] == 0.3
+    page.wait_for_selector("[data-testid=start]:enabled")
+    page.fill("#field-prompts textarea", "x" * 100_000)
+    page.wait_for_selector("[data-testid=refusal]:has-text('100,000 characters, 8,192 fit')")
+    assert max(sent) < 20_000
+    assert page.evaluate("location.href.length") < 2000
+
+
+def test_what_the_form_has_no_field_for_is_kept_and_told(open_form):
+    page = open_form("/calibrate?seed=3&exclude=*.down_proj")
+    page.wait_for_selector("[data-testid=also-set]:has-text('Seed 3')")
+    assert "Excluded layers *.down_proj" in page.text_content("[data-testid=also-set]")
+    with page.expect_request("**/api/plan") as asked:
+        page.fill("#field-samples input", "5")
+    assert (asked.value.post_data_json["seed"], asked.value.post_data_json["exclude"]) == (3, ["*.down_proj"])
+
+    def is_without_them(sent):
+        return sent.url.endswith("/api/plan") and {"seed": 0}.items() <= sent.post_data_json.items()
+
+    with page.expect_request(is_without_them) as asked:
+        page.click("[data-testid=also-set-remove]")
+    assert not asked.value.post_data_json.get("exclude")
 
 
 @pytest.mark.soak
 def test_a_run_outlives_its_tab_and_is_found_again(app, open_page, open_form):
-    first = open_form()
+    first = open_form(SMALL)
     fill_small(first)
     first.click("[data-testid=start]")
     first.wait_for_function("location.search.startsWith('?run=')")
@@ -372,7 +420,7 @@ def test_a_plan_can_be_taken_elsewhere(open_form):
 
 @pytest.mark.thorough
 def test_what_another_engine_lacks_is_mended_in_the_form(open_form):
-    page = open_form()
+    page = open_form(SMALL)
     fill_small(page)
     page.click("[data-testid=copy-plan] summary")
     page.get_by_role("tab", name="llm-compressor").click()

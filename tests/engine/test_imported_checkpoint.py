@@ -232,12 +232,12 @@ def test_the_words_of_a_gain():
 
     assert words(better) == (
         "KL from the original went from 0.315 to 0.21 nats a token, not known yet: 33.3 % lower than the file as "
-        "found on a.txt (95 %: 30.4 to 36.3 %, four windows of one draw)."
+        "found on a.txt (95 %: 30.4 to 36.2 %, four windows of one draw)."
     )
     assert words(worse).startswith("No gain: KL from the original went from 0.315 to 0.42 ")
     assert words(worse).endswith(" Keep the file as it is.")
     assert words(unclear).startswith("No gain: KL from the original went")
     assert words(unclear).endswith(
-        "0.8 % higher than the file as found on a.txt (95 %: −55 to 57 %, four windows of one draw)."
+        "0.8 % higher than the file as found on a.txt (95 %: −56.1 to 57.7 %, four windows of one draw)."
     )
     assert "(one draw, no interval)" in words(better[:1], before[:1])

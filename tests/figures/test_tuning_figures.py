@@ -310,8 +310,8 @@ SENTENCES: dict[str, tuple[Tuning, list[str], list[str]]] = {
     "a text that ranks nothing": (
         yardstick(),
         [
-            "On this test text the float model has 0.9 % more perplexity than its copy by GPTQ 1 %, so perplexity can’t "
-            "rank λ here. Measure on a text that the model knows, or take fewer bits."
+            "On this test text the float model has 0.9 % more perplexity than its copy by GPTQ 1 %, so perplexity "
+            "can’t rank λ here. Measure on a text that the model knows, or take fewer bits."
         ],
         [],
     ),

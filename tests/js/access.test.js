@@ -59,25 +59,16 @@ test("the Lab offers a link to what not everybody sees anyway", () => {
 test("a text that was brought stands first, the same text once; a deletion asks first", () => {
   const text = (name) => ({ name, title: name, bytes: 1 });
   const after = (...actions) => actions.reduce(Texts.reduce, Texts.START);
-  const listed = after({ type: "listed", texts: [text("a"), text("b")] }, { type: "sending", field: "test" });
-  assert.equal(listed.sending, "test");
+  const listed = after({ type: "listed", texts: [text("a"), text("b")] }, { type: "sending" });
+  assert.equal(listed.isSending, true);
   const brought = Texts.reduce(listed, { type: "brought", text: text("b") });
-  assert.deepEqual([brought.texts.map(({ name }) => name), brought.sending], [["b", "a"], null]);
+  assert.deepEqual([brought.texts.map(({ name }) => name), brought.isSending], [["b", "a"], false]);
   const asking = Texts.reduce(brought, { type: "deletion asked", name: "a" });
   const removed = Texts.reduce(asking, { type: "removed", name: "a" });
   assert.deepEqual([asking.asking, removed.asking, removed.texts.length], ["a", null, 1]);
   const refused = Texts.reduce(listed, { type: "trouble", trouble: { what: "It is not UTF-8" } });
-  assert.deepEqual([refused.sending, refused.texts.length, refused.trouble.what], [null, 2, "It is not UTF-8"]);
-  assert.equal(Texts.reduce(refused, { type: "sending", field: "test" }).trouble, null);
-});
-
-test("a text is called as its file, without the ending, and no longer than the server takes", () => {
-  assert.equal(Texts.titleOf("My notes.2.txt"), "My notes.2");
-  assert.equal(Texts.titleOf("README"), "README");
-  assert.equal(Texts.titleOf(".profile"), ".profile");
-  const long = Texts.titleOf(`${"😀".repeat(200)}.txt`);
-  assert.equal([...long].length, 120);
-  assert.ok(long.isWellFormed());
+  assert.deepEqual([refused.isSending, refused.texts.length, refused.trouble.what], [false, 2, "It is not UTF-8"]);
+  assert.equal(Texts.reduce(refused, { type: "sending" }).trouble, null);
 });
 
 test("damaged studies are listed with a sentence, and removed like others", () => {

@@ -27,6 +27,7 @@ const plan = {
   test_tokens: null,
   minutes: 0.4,
   minutes_on: "two CPU cores",
+  load: 0,
   formats: [],
   warnings: [],
 };
@@ -124,6 +125,8 @@ test("a plan says what is known, and leaves out what is not", () => {
   const batch = Object.fromEntries(facts({ ...plan, runs: 3, minutes: 90, share_quantized: null }));
   assert.equal(batch.Runs, "3");
   assert.match(batch.Time, /^about .+ for all 3 on two CPU cores$/);
+  const busy = Object.fromEntries(facts({ ...plan, minutes: 1, load: 1.5 }));
+  assert.equal(busy.Time, "about 1 min on two CPU cores; up to 2 min 30 s now, as the host is busy");
   assert.equal("Quantized" in batch, false); // it is not the same for all
 });
 

@@ -6,7 +6,6 @@ import {
   effortsOf,
   keptEffort,
   measuredFor,
-  settingsWords,
   takenUp,
   withEffort,
 } from "../../assets/js/calibrate/effort_choice.js";
@@ -97,17 +96,4 @@ test("new runs are balanced, by their method", () => {
   assert.equal(suggestedFor("m", [], "rtn").order, "natural");
   const models = [{ name: "m", suggested: { refine: 2, bits: 2 } }];
   assert.deepEqual(suggestedFor("m", models), { ...balanced, refine: 2, bits: 2, model: "m" });
-});
-
-test("all settings in one line", () => {
-  assert.equal(
-    settingsWords({ ...PLAIN, ...balanced, lambda: 0.1, gamma: "auto" }),
-    "gptq+saliency, λ = 0.1, γ auto, asymmetric, groups of 128, searched range, activation order, refined × 1",
-  );
-  assert.equal(
-    settingsWords({ method: "rtn", grid: "affine", group_size: "per_channel" }),
-    "rtn, affine, one scale per channel",
-  );
-  assert.equal(settingsWords({ ...PLAIN, lambda: [0, 0.1] }).split(", γ")[0], "gptq+saliency, λ = 0, 0.1");
-  assert.equal(settingsWords({ method: "gptq", quantized_checkpoint: "q", refine: 3 }), "gptq, refined × 3");
 });

@@ -5,6 +5,7 @@ import { test } from "node:test";
 import {
   autoWords,
   describe,
+  formTrouble,
   idleFields,
   judgedOn,
   recipeOf,
@@ -170,4 +171,28 @@ test("values from a block on are a part of the words", () => {
   const recipe = { model: "toy", bits: 3, method: "sarqc-gbs", lambda: 0.1, from_block: 20, then_lambda: 0.3 };
   assert.match(describe(recipe), /, λ = 0.1, from block 20: λ = 0.3$/);
   assert.match(describe({ ...recipe, then_gamma: 1 }), /, from block 20: λ = 0.3, γ = 1$/);
+});
+
+test("a comma that may be a decimal one is asked about, before any plan", () => {
+  const asked = (name, text) => formTrouble([name], [text]);
+  const answers = (name, text) => asked(name, text).fixes.map(({ words, values }) => [words, ...Object.values(values)]);
+  assert.deepEqual(answers("lam", "0,1"), [
+    ["One value, 0.1", 0.1],
+    ["2 values, 0 and 1", [0, 1]],
+  ]);
+  assert.deepEqual(answers("gamma", " 0,3 "), [
+    ["One value, 0.3", 0.3],
+    ["2 values, 0 and 3", [0, 3]],
+  ]);
+  assert.deepEqual(answers("lam", "0,05; 0,1")[0], ["2 values, 0.05 and 0.1", [0.05, 0.1]]);
+  assert.deepEqual(answers("sweep", "0,1,2"), [["3 values, 0, 1 and 2", [0, 1, 2]]]);
+  assert.equal(asked("lam", "0,1").field, "lambda");
+  for (const text of ["0, 1", "0,0.1", "0.1", "", null, 0.1, "auto", "0 ,1"]) assert.equal(asked("lam", text), null);
+  assert.equal(asked("tasks", "a1,2b"), null);
+});
+
+test("a text that is too long is refused with its length, and not sent", () => {
+  const refused = formTrouble(["model", "prompts"], ["m", "x".repeat(100000)]);
+  assert.deepEqual([refused.what, refused.field], ["Prompts: 100,000 characters, 8,192 fit", "prompts"]);
+  assert.equal(formTrouble(["prompts"], ["x".repeat(8192)]), null);
 });

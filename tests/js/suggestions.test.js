@@ -3,10 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parse } from "../../assets/js/base/address.js";
 import { calibrateView, recipeIn, recipeSearch } from "../../assets/js/base/recipe_address.js";
-import { RECIPE_FIELDS } from "../../assets/js/base/recipe_contract.js";
-import { gridOf } from "../../assets/js/calibrate/grid_switch.js";
+import { METHODS, RECIPE_FIELDS } from "../../assets/js/base/recipe_contract.js";
 import { recipeOf, saidBeside, valuesOf } from "../../assets/js/calibrate/recipe_form.js";
-import { altered, refilled, suggestedFor, unapplied } from "../../assets/js/calibrate/suggestions.js";
+import { alsoSet, altered, refilled, suggestedFor, toTell, unapplied } from "../../assets/js/calibrate/suggestions.js";
 import { textsToChoose } from "../../assets/js/calibrate/text_question.js";
 import { each } from "./given.js";
 
@@ -53,14 +52,24 @@ test("what another model has changed is told with what was there before, but for
   assert.deepEqual(altered(NAMES, [], now), []); // the first time nothing was there
 });
 
-test("every model has the searched grid, which the switch says by the method", () => {
-  const grid = (model) => gridOf({ method: "sarqc-gbs", ...suggestedFor(model, models) });
-  assert.deepEqual(["tiny", "local", "meta/big", "somebody/unknown"].map(grid), ["best", "best", "best", "best"]);
-  assert.equal(gridOf({ method: "sarqc-gbs" }), "paper");
-  assert.equal(gridOf({ method: "sarqc-gbs", range: "search" }), null); // none of them
-  assert.equal(gridOf({ method: "gptq", range: "search", order: "activation", refine: 1 }), "best");
-  assert.equal(gridOf({ method: "gptq", range: "joint", order: "activation", refine: 3, refit: 3 }), "refitted");
-  assert.equal(gridOf({ method: "signround", range: "search" }), "best"); // which takes no columns in turn
+test("of what a model changes bits, λ and γ are told, by the values that count", () => {
+  const changes = (fields) => fields.map(([name, before, now], index) => ({ name, title: name, index, before, now }));
+  const told = (...fields) => each(toTell(changes(fields), "sarqc-gbs"), "name", "before", "now");
+  const { lam } = METHODS["sarqc-gbs"].defaults;
+  assert.deepEqual(told(["bits", 2, 3], ["samples", 8, 32], ["tasks", "a", ""]), [["bits", 2, 3]]);
+  assert.deepEqual(told(["lam", "0.1", ""]), [["lam", "0.1", lam]]);
+  assert.deepEqual(told(["lam", String(lam), ""], ["lam", null, lam]), []);
+});
+
+test("what a run or an address sets beside the form is told, and nothing that is usual", () => {
+  const names = ["model", "seed", "rotate", "window", "samples"];
+  const held = (values, suggested = {}) => each(alsoSet(names, values, suggested), "title", "value", "usual");
+  assert.deepEqual(held(["m", 3, "r1", null, 9]), [
+    ["Seed", 3, 0],
+    ["Rotation", "r1", "none"],
+  ]);
+  assert.deepEqual(held(["m", 0, "none", 256, 9], { window: 256 }), []);
+  assert.deepEqual(held(["m", 0, "none", 512, 9], { window: 256 }), [["Window", 512, 256]]);
 });
 
 test("the texts to choose from are one’s own and those of this host, none of them written by a model", () => {

@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { reduce as page, START } from "../../assets/js/calibrate/calibrate_state.js";
 import { describe } from "../../assets/js/calibrate/recipe_form.js";
-import * as State from "../../assets/js/calibrate/run_state.js";
 import {
   followingRecipe,
   moreOf,

@@ -6,6 +6,7 @@
 
 import { published } from "./published.js";
 import { at } from "./site.js";
+import { hasUnknownTexts, rememberTexts, titled } from "./text_names.js";
 
 /**
  * A change of a recipe that would mend it: words for a button, and values under the public names of fields.
@@ -70,7 +71,28 @@ export async function request(path, { method = "GET", body, signal } = {}) {
   }
   if (response.status === 204) return null;
   if (!response.ok) throw await problemOf(response, path);
-  return response.json().catch(() => null);
+  const text = await response.text();
+  const [document, isList] = [parsed(text), method === "GET" && path === "/texts"];
+  if (isList) rememberTexts(document?.texts ?? []);
+  if (path.startsWith("/texts") || (method !== "GET" && path !== "/plan")) return document;
+  return TEXTS.test(text) ? shown(document, text) : document;
+}
+
+const TEXTS = /text-[0-9a-f]{24}/;
+
+/** @param {string} text */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+/** A document with the titles of the visitor's texts, which are asked for once. @param {any} document @param {string} text */
+async function shown(document, text) {
+  if (hasUnknownTexts(text)) await request("/texts").catch(() => null); // those of others have no title here
+  return titled(document);
 }
 
 /**
@@ -90,7 +112,7 @@ export async function file(path) {
 async function problemOf(response, path) {
   const document = await response.json().catch(() => null);
   return new Problem(
-    document?.error ?? {
+    titled(document?.error) ?? {
       what: `The server answered ${response.status}.`,
       where: path,
       remedy: "Try again; the server's log has more.",
@@ -179,7 +201,7 @@ export function listen(path, { message, state = () => {} }) {
     } catch {
       return;
     }
-    message(document, event.lastEventId);
+    message(titled(document), event.lastEventId);
   };
   source.onopen = () => state("open");
   source.onerror = () => state("lost");

@@ -9,6 +9,7 @@ import { copyButton } from "./clipboard.js";
 import { download } from "./dom.js";
 import { html, made, nothing, render } from "./html.js";
 import { problemBlock } from "./problem.js";
+import { textWords } from "./text_names.js";
 
 /** @import { Fix } from "./client.js" */
 /** @import { Trouble } from "./problem.js" */
@@ -124,7 +125,7 @@ export function copyPanel(name, title, mend = null) {
         ? html`<div role="tabpanel" id=${`${name}-text`} tabindex="0" aria-labelledby=${`${name}-tab-${now.name}`}
             >${problemBlock(/** @type {Trouble} */ (now.trouble), `${name}-trouble`, mend)}</div>`
         : html`<pre class="recipe-text" data-testid="recipe-text" role="tabpanel" id=${`${name}-text`} tabindex="0"
-            aria-labelledby=${`${name}-tab-${now.name}`}>${now.text}</pre>`
+            aria-labelledby=${`${name}-tab-${now.name}`}>${now.text}</pre><p class="small-print">${textWords(now.text ?? "")}</p>`
     }`;
 
   /** @param {RecipeText} text @param {RecipeText} now */

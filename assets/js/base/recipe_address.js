@@ -10,7 +10,7 @@ import { at } from "./site.js";
 /** @import { AddressTable, Link, Parameter } from "./address.js" */
 /** @import { RecipeField } from "./types.d.ts" */
 
-const LONGEST = 8192; // characters of a value
+export const LONGEST = 8192; // characters of a value
 
 /** @type {Partial<Record<RecipeField["kind"], Pick<Parameter, "read" | "wants">>>} for all others: a text */
 const READ = {

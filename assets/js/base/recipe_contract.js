@@ -5,7 +5,7 @@
 
 import { frozen } from "./contract.js";
 
-/** @import { FormMethod, MeasuredEffort, RecipeField } from "./types.d.ts" */
+/** @import { FormMethod, MeasuredEffort, RecipeField, StudiedBand } from "./types.d.ts" */
 
 /**
  * How the paper fits a group's levels.
@@ -23,70 +23,70 @@ export const PAPERS_GRID = frozen({
  * @type {Readonly<Record<string, RecipeField>>}
  */
 export const RECIPE_FIELDS = frozen({
-  "model": {"name": "model", "key": "model", "kind": "text", "title": "Model", "unit": "", "section": "model", "advanced": false, "rare": false},
-  "revision": {"name": "revision", "key": "revision", "kind": "text", "title": "Revision", "unit": "", "section": "model", "advanced": true, "rare": true, "default": null},
-  "quantized_checkpoint": {"name": "quantized_checkpoint", "key": "quantized_checkpoint", "kind": "text", "title": "Quantized checkpoint", "unit": "", "section": "model", "advanced": true, "rare": false, "default": null},
-  "kind": {"name": "kind", "key": "kind", "kind": "text", "title": "Purpose", "unit": "", "section": "tune", "advanced": false, "rare": false, "default": "run"},
-  "bits": {"name": "bits", "key": "bits", "kind": "whole", "title": "Bits", "unit": "bit", "section": "size", "advanced": false, "rare": false, "default": 3},
-  "grid": {"name": "grid", "key": "grid", "kind": "text", "title": "Grid", "unit": "", "section": "size", "advanced": false, "rare": false, "default": "asymmetric"},
-  "group_size": {"name": "group_size", "key": "group_size", "kind": "whole", "title": "Group size", "unit": "channels", "section": "size", "advanced": false, "rare": false, "default": 128},
-  "indivisible": {"name": "indivisible", "key": "indivisible", "kind": "text", "title": "Indivisible layers", "unit": "", "section": "size", "advanced": true, "rare": false, "default": "refuse"},
-  "blocks": {"name": "blocks", "key": "blocks", "kind": "list", "title": "Blocks", "unit": "", "section": "size", "advanced": true, "rare": true, "default": []},
-  "block_fraction": {"name": "block_fraction", "key": "block_fraction", "kind": "number", "title": "Fraction of blocks", "unit": "", "section": "size", "advanced": true, "rare": true, "default": null},
-  "exclude": {"name": "exclude", "key": "exclude", "kind": "list", "title": "Excluded layers", "unit": "", "section": "size", "advanced": true, "rare": true, "default": []},
-  "include": {"name": "include", "key": "include", "kind": "list", "title": "Included layers", "unit": "", "section": "size", "advanced": true, "rare": true, "default": []},
-  "method": {"name": "method", "key": "method", "kind": "text", "title": "Method", "unit": "", "section": "method", "advanced": false, "rare": false, "default": "sarqc-gbs"},
-  "effort": {"name": "effort", "key": "effort", "kind": "text", "title": "Effort", "unit": "", "section": "method", "advanced": false, "rare": false, "default": null},
-  "lam": {"name": "lam", "key": "lambda", "kind": "number or word", "title": "λ", "unit": "", "section": "method", "advanced": false, "rare": false, "default": null},
-  "gamma": {"name": "gamma", "key": "gamma", "kind": "number or word", "title": "γ", "unit": "", "section": "method", "advanced": false, "rare": false, "default": null},
-  "shift_strength": {"name": "shift_strength", "key": "shift_strength", "kind": "number or word", "title": "α", "unit": "", "section": "method", "advanced": false, "rare": false, "default": null},
-  "from_block": {"name": "from_block", "key": "from_block", "kind": "whole", "title": "From block", "unit": "", "section": "method", "advanced": true, "rare": true, "default": null},
-  "then_lam": {"name": "then_lam", "key": "then_lambda", "kind": "number", "title": "λ from there", "unit": "", "section": "method", "advanced": true, "rare": true, "default": null},
-  "then_gamma": {"name": "then_gamma", "key": "then_gamma", "kind": "number", "title": "γ from there", "unit": "", "section": "method", "advanced": true, "rare": true, "default": null},
-  "validation_share": {"name": "validation_share", "key": "validation_share", "kind": "number", "title": "Validation share", "unit": "", "section": "method", "advanced": true, "rare": false, "default": 0.25},
-  "channel_fraction": {"name": "channel_fraction", "key": "channel_fraction", "kind": "number", "title": "Channel fraction", "unit": "", "section": "method", "advanced": true, "rare": false, "default": 1.0},
-  "mode": {"name": "mode", "key": "mode", "kind": "text", "title": "Scale search mode", "unit": "", "section": "method", "advanced": true, "rare": false, "default": "per_linear"},
-  "epochs": {"name": "epochs", "key": "epochs", "kind": "whole", "title": "Epochs", "unit": "", "section": "method", "advanced": true, "rare": false, "default": null},
-  "steps": {"name": "steps", "key": "steps", "kind": "whole", "title": "Steps", "unit": "steps", "section": "method", "advanced": true, "rare": false, "default": 200},
-  "warm_start": {"name": "warm_start", "key": "warm_start", "kind": "text", "title": "Warm start", "unit": "", "section": "method", "advanced": true, "rare": false, "default": "none"},
-  "stopping": {"name": "stopping", "key": "stopping", "kind": "text", "title": "Early stopping", "unit": "", "section": "method", "advanced": true, "rare": false, "default": "none"},
-  "normalise": {"name": "normalise", "key": "normalise", "kind": "text", "title": "Balance of the two terms", "unit": "", "section": "method", "advanced": true, "rare": false, "default": "initial"},
-  "include_identity": {"name": "include_identity", "key": "include_identity", "kind": "truth", "title": "Try no scaling too", "unit": "", "section": "method", "advanced": true, "rare": false, "default": true},
-  "static_groups": {"name": "static_groups", "key": "static_groups", "kind": "truth", "title": "Static groups", "unit": "", "section": "method", "advanced": true, "rare": false, "default": false},
-  "range": {"name": "range", "key": "range", "kind": "text", "title": "Range of a group", "unit": "", "section": "method", "advanced": true, "rare": false, "default": "minmax"},
-  "order": {"name": "order", "key": "order", "kind": "text", "title": "Order of columns", "unit": "", "section": "method", "advanced": true, "rare": false, "default": "natural"},
-  "refine": {"name": "refine", "key": "refine", "kind": "whole", "title": "Refinement", "unit": "passes", "section": "method", "advanced": true, "rare": false, "default": 0},
-  "refit": {"name": "refit", "key": "refit", "kind": "whole", "title": "Refit of scales", "unit": "rounds", "section": "method", "advanced": true, "rare": false, "default": 0},
-  "distill": {"name": "distill", "key": "distill", "kind": "whole", "title": "Distillation of scales", "unit": "epochs", "section": "method", "advanced": true, "rare": false, "default": 0},
-  "distill_by": {"name": "distill_by", "key": "distill_by", "kind": "text", "title": "Distillation by", "unit": "", "section": "method", "advanced": true, "rare": false, "default": "model"},
-  "distill_codes": {"name": "distill_codes", "key": "distill_codes", "kind": "truth", "title": "Distillation of codes", "unit": "", "section": "method", "advanced": true, "rare": false, "default": false},
-  "distill_norms": {"name": "distill_norms", "key": "distill_norms", "kind": "truth", "title": "Distillation of norms", "unit": "", "section": "method", "advanced": true, "rare": false, "default": false},
-  "distill_lambda": {"name": "distill_lambda", "key": "distill_lambda", "kind": "number", "title": "λ of distillation", "unit": "", "section": "method", "advanced": true, "rare": true, "default": null},
-  "rotate": {"name": "rotate", "key": "rotate", "kind": "text", "title": "Rotation", "unit": "", "section": "method", "advanced": true, "rare": false, "default": "none"},
-  "expert_damping": {"name": "expert_damping", "key": "expert_damping", "kind": "text", "title": "Experts with few tokens", "unit": "", "section": "method", "advanced": true, "rare": false, "default": "plain"},
-  "first_order": {"name": "first_order", "key": "first_order", "kind": "number", "title": "β", "unit": "", "section": "method", "advanced": true, "rare": true, "default": 0.0},
-  "calibration": {"name": "calibration", "key": "calibration", "kind": "text", "title": "Calibration text", "unit": "", "section": "text", "advanced": false, "rare": false},
-  "samples": {"name": "samples", "key": "samples", "kind": "whole", "title": "Samples", "unit": "sequences", "section": "text", "advanced": false, "rare": false, "default": 32},
-  "length": {"name": "length", "key": "length", "kind": "whole", "title": "Length", "unit": "tokens", "section": "text", "advanced": false, "rare": false, "default": 256},
-  "sampling": {"name": "sampling", "key": "sampling", "kind": "text", "title": "Sampling", "unit": "", "section": "text", "advanced": false, "rare": false, "default": "sequential"},
-  "begin": {"name": "begin", "key": "begin", "kind": "text", "title": "Begin token", "unit": "", "section": "text", "advanced": true, "rare": false, "default": "auto"},
-  "held_out_samples": {"name": "held_out_samples", "key": "held_out_samples", "kind": "whole", "title": "Held-out samples", "unit": "sequences", "section": "text", "advanced": false, "rare": false, "default": 0},
-  "inputs_from": {"name": "inputs_from", "key": "inputs_from", "kind": "text", "title": "Inputs from", "unit": "", "section": "text", "advanced": true, "rare": false, "default": "quantized"},
-  "seed": {"name": "seed", "key": "seed", "kind": "whole", "title": "Seed", "unit": "", "section": "text", "advanced": true, "rare": false, "default": 0},
-  "test": {"name": "test", "key": "test", "kind": "text", "title": "Test text", "unit": "", "section": "measure", "advanced": false, "rare": false, "default": null},
-  "window": {"name": "window", "key": "window", "kind": "whole", "title": "Window", "unit": "tokens", "section": "measure", "advanced": true, "rare": false, "default": null},
-  "test_tokens": {"name": "test_tokens", "key": "test_tokens", "kind": "whole", "title": "Test tokens", "unit": "tokens", "section": "measure", "advanced": true, "rare": false, "default": null},
-  "baseline": {"name": "baseline", "key": "baseline", "kind": "truth", "title": "Compare with GPTQ", "unit": "", "section": "measure", "advanced": false, "rare": false, "default": true},
-  "tasks": {"name": "tasks", "key": "tasks", "kind": "list", "title": "Tasks", "unit": "", "section": "measure", "advanced": false, "rare": false, "default": []},
-  "task_limit": {"name": "task_limit", "key": "task_limit", "kind": "whole", "title": "Task limit", "unit": "items", "section": "measure", "advanced": true, "rare": false, "default": null},
-  "prompts": {"name": "prompts", "key": "prompts", "kind": "lines", "title": "Prompts", "unit": "", "section": "measure", "advanced": false, "rare": false, "default": []},
-  "new_tokens": {"name": "new_tokens", "key": "new_tokens", "kind": "whole", "title": "New tokens", "unit": "tokens", "section": "measure", "advanced": true, "rare": false, "default": 48},
-  "speed": {"name": "speed", "key": "speed", "kind": "truth", "title": "Speed", "unit": "", "section": "measure", "advanced": true, "rare": false, "default": false},
-  "layer": {"name": "layer", "key": "layer", "kind": "text", "title": "Only this layer", "unit": "", "section": "measure", "advanced": true, "rare": true, "default": null},
-  "sweep": {"name": "sweep", "key": "sweep", "kind": "list", "title": "λ curve", "unit": "", "section": "measure", "advanced": true, "rare": false, "default": []},
-  "minutes": {"name": "minutes", "key": "minutes", "kind": "number", "title": "Budget", "unit": "minutes", "section": "tune", "advanced": false, "rare": false, "default": null},
-  "draws": {"name": "draws", "key": "draws", "kind": "whole", "title": "Draws", "unit": "draws", "section": "tune", "advanced": false, "rare": false, "default": 8},
-  "band": {"name": "band", "key": "band", "kind": "number", "title": "Narrow enough", "unit": "", "section": "tune", "advanced": false, "rare": false, "default": null},
+  "model": {"name": "model", "key": "model", "kind": "text", "title": "Model", "unit": "", "section": "model", "form": "first"},
+  "revision": {"name": "revision", "key": "revision", "kind": "text", "title": "Revision", "unit": "", "section": "model", "form": "none", "default": null},
+  "quantized_checkpoint": {"name": "quantized_checkpoint", "key": "quantized_checkpoint", "kind": "text", "title": "Quantized checkpoint", "unit": "", "section": "model", "form": "fold", "default": null},
+  "kind": {"name": "kind", "key": "kind", "kind": "text", "title": "Purpose", "unit": "", "section": "tune", "form": "none", "default": "run"},
+  "bits": {"name": "bits", "key": "bits", "kind": "whole", "title": "Bits", "unit": "", "section": "size", "form": "first", "default": 3},
+  "grid": {"name": "grid", "key": "grid", "kind": "text", "title": "Grid", "unit": "", "section": "size", "form": "fold", "default": "asymmetric"},
+  "group_size": {"name": "group_size", "key": "group_size", "kind": "whole", "title": "Group size", "unit": "channels", "section": "size", "form": "fold", "default": 128},
+  "indivisible": {"name": "indivisible", "key": "indivisible", "kind": "text", "title": "Indivisible layers", "unit": "", "section": "size", "form": "none", "default": "refuse"},
+  "blocks": {"name": "blocks", "key": "blocks", "kind": "list", "title": "Blocks", "unit": "", "section": "size", "form": "none", "default": []},
+  "block_fraction": {"name": "block_fraction", "key": "block_fraction", "kind": "number", "title": "Fraction of blocks", "unit": "", "section": "size", "form": "none", "default": null},
+  "exclude": {"name": "exclude", "key": "exclude", "kind": "list", "title": "Excluded layers", "unit": "", "section": "size", "form": "none", "default": []},
+  "include": {"name": "include", "key": "include", "kind": "list", "title": "Included layers", "unit": "", "section": "size", "form": "none", "default": []},
+  "method": {"name": "method", "key": "method", "kind": "text", "title": "Method", "unit": "", "section": "method", "form": "first", "default": "sarqc-gbs"},
+  "effort": {"name": "effort", "key": "effort", "kind": "text", "title": "Effort", "unit": "", "section": "method", "form": "none", "default": null},
+  "lam": {"name": "lam", "key": "lambda", "kind": "number or word", "title": "λ", "unit": "", "section": "method", "form": "first", "default": null},
+  "gamma": {"name": "gamma", "key": "gamma", "kind": "number or word", "title": "γ", "unit": "", "section": "method", "form": "first", "default": null},
+  "shift_strength": {"name": "shift_strength", "key": "shift_strength", "kind": "number or word", "title": "α", "unit": "", "section": "method", "form": "fold", "default": null},
+  "from_block": {"name": "from_block", "key": "from_block", "kind": "whole", "title": "From block", "unit": "", "section": "method", "form": "given", "default": null},
+  "then_lam": {"name": "then_lam", "key": "then_lambda", "kind": "number", "title": "λ from there", "unit": "", "section": "method", "form": "given", "default": null},
+  "then_gamma": {"name": "then_gamma", "key": "then_gamma", "kind": "number", "title": "γ from there", "unit": "", "section": "method", "form": "given", "default": null},
+  "validation_share": {"name": "validation_share", "key": "validation_share", "kind": "number", "title": "Validation share", "unit": "", "section": "method", "form": "fold", "default": 0.25},
+  "channel_fraction": {"name": "channel_fraction", "key": "channel_fraction", "kind": "number", "title": "Channel fraction", "unit": "", "section": "method", "form": "none", "default": 1.0},
+  "mode": {"name": "mode", "key": "mode", "kind": "text", "title": "Scale search mode", "unit": "", "section": "method", "form": "fold", "default": "per_linear"},
+  "epochs": {"name": "epochs", "key": "epochs", "kind": "whole", "title": "Epochs", "unit": "", "section": "method", "form": "fold", "default": null},
+  "steps": {"name": "steps", "key": "steps", "kind": "whole", "title": "Steps", "unit": "", "section": "method", "form": "fold", "default": 200},
+  "warm_start": {"name": "warm_start", "key": "warm_start", "kind": "text", "title": "Warm start", "unit": "", "section": "method", "form": "fold", "default": "none"},
+  "stopping": {"name": "stopping", "key": "stopping", "kind": "text", "title": "Early stopping", "unit": "", "section": "method", "form": "fold", "default": "none"},
+  "normalise": {"name": "normalise", "key": "normalise", "kind": "text", "title": "Balance of the two terms", "unit": "", "section": "method", "form": "none", "default": "initial"},
+  "include_identity": {"name": "include_identity", "key": "include_identity", "kind": "truth", "title": "Try no scaling too", "unit": "", "section": "method", "form": "none", "default": true},
+  "static_groups": {"name": "static_groups", "key": "static_groups", "kind": "truth", "title": "Static groups", "unit": "", "section": "method", "form": "none", "default": false},
+  "range": {"name": "range", "key": "range", "kind": "text", "title": "Range of a group", "unit": "", "section": "method", "form": "fold", "default": "minmax"},
+  "order": {"name": "order", "key": "order", "kind": "text", "title": "Order of columns", "unit": "", "section": "method", "form": "fold", "default": "natural"},
+  "refine": {"name": "refine", "key": "refine", "kind": "whole", "title": "Refinement", "unit": "passes", "section": "method", "form": "fold", "default": 0},
+  "refit": {"name": "refit", "key": "refit", "kind": "whole", "title": "Refit of scales", "unit": "rounds", "section": "method", "form": "none", "default": 0},
+  "distill": {"name": "distill", "key": "distill", "kind": "whole", "title": "Distillation of scales", "unit": "epochs", "section": "method", "form": "none", "default": 0},
+  "distill_by": {"name": "distill_by", "key": "distill_by", "kind": "text", "title": "Distillation by", "unit": "", "section": "method", "form": "none", "default": "model"},
+  "distill_codes": {"name": "distill_codes", "key": "distill_codes", "kind": "truth", "title": "Distillation of codes", "unit": "", "section": "method", "form": "none", "default": false},
+  "distill_norms": {"name": "distill_norms", "key": "distill_norms", "kind": "truth", "title": "Distillation of norms", "unit": "", "section": "method", "form": "none", "default": false},
+  "distill_lambda": {"name": "distill_lambda", "key": "distill_lambda", "kind": "number", "title": "λ of distillation", "unit": "", "section": "method", "form": "none", "default": null},
+  "rotate": {"name": "rotate", "key": "rotate", "kind": "text", "title": "Rotation", "unit": "", "section": "method", "form": "none", "default": "none"},
+  "expert_damping": {"name": "expert_damping", "key": "expert_damping", "kind": "text", "title": "Experts with few tokens", "unit": "", "section": "method", "form": "none", "default": "plain"},
+  "first_order": {"name": "first_order", "key": "first_order", "kind": "number", "title": "β", "unit": "", "section": "method", "form": "none", "default": 0.0},
+  "calibration": {"name": "calibration", "key": "calibration", "kind": "text", "title": "Calibration text", "unit": "", "section": "text", "form": "first"},
+  "samples": {"name": "samples", "key": "samples", "kind": "whole", "title": "Samples", "unit": "sequences", "section": "text", "form": "fold", "default": 32},
+  "length": {"name": "length", "key": "length", "kind": "whole", "title": "Length", "unit": "tokens", "section": "text", "form": "fold", "default": 256},
+  "sampling": {"name": "sampling", "key": "sampling", "kind": "text", "title": "Sampling", "unit": "", "section": "text", "form": "none", "default": "sequential"},
+  "begin": {"name": "begin", "key": "begin", "kind": "text", "title": "Begin token", "unit": "", "section": "text", "form": "none", "default": "auto"},
+  "held_out_samples": {"name": "held_out_samples", "key": "held_out_samples", "kind": "whole", "title": "Held-out samples", "unit": "sequences", "section": "text", "form": "fold", "default": 0},
+  "inputs_from": {"name": "inputs_from", "key": "inputs_from", "kind": "text", "title": "Inputs from", "unit": "", "section": "text", "form": "none", "default": "quantized"},
+  "seed": {"name": "seed", "key": "seed", "kind": "whole", "title": "Seed", "unit": "", "section": "text", "form": "none", "default": 0},
+  "test": {"name": "test", "key": "test", "kind": "text", "title": "Test text", "unit": "", "section": "measure", "form": "first", "default": null},
+  "window": {"name": "window", "key": "window", "kind": "whole", "title": "Window", "unit": "tokens", "section": "measure", "form": "none", "default": null},
+  "test_tokens": {"name": "test_tokens", "key": "test_tokens", "kind": "whole", "title": "Test tokens", "unit": "tokens", "section": "measure", "form": "none", "default": null},
+  "baseline": {"name": "baseline", "key": "baseline", "kind": "truth", "title": "Compare with GPTQ", "unit": "", "section": "measure", "form": "none", "default": true},
+  "tasks": {"name": "tasks", "key": "tasks", "kind": "list", "title": "Tasks", "unit": "", "section": "measure", "form": "fold", "default": []},
+  "task_limit": {"name": "task_limit", "key": "task_limit", "kind": "whole", "title": "Task limit", "unit": "items", "section": "measure", "form": "none", "default": null},
+  "prompts": {"name": "prompts", "key": "prompts", "kind": "lines", "title": "Prompts", "unit": "", "section": "measure", "form": "fold", "default": []},
+  "new_tokens": {"name": "new_tokens", "key": "new_tokens", "kind": "whole", "title": "New tokens", "unit": "tokens", "section": "measure", "form": "none", "default": 48},
+  "speed": {"name": "speed", "key": "speed", "kind": "truth", "title": "Speed", "unit": "", "section": "measure", "form": "fold", "default": false},
+  "layer": {"name": "layer", "key": "layer", "kind": "text", "title": "Only this layer", "unit": "", "section": "measure", "form": "none", "default": null},
+  "sweep": {"name": "sweep", "key": "sweep", "kind": "list", "title": "λ curve", "unit": "", "section": "measure", "form": "fold", "default": []},
+  "minutes": {"name": "minutes", "key": "minutes", "kind": "number", "title": "Budget", "unit": "minutes", "section": "tune", "form": "none", "default": null},
+  "draws": {"name": "draws", "key": "draws", "kind": "whole", "title": "Draws", "unit": "draws", "section": "tune", "form": "none", "default": 8},
+  "band": {"name": "band", "key": "band", "kind": "number", "title": "Narrow enough", "unit": "", "section": "tune", "form": "none", "default": null},
 });
 
 /**
@@ -94,6 +94,18 @@ export const RECIPE_FIELDS = frozen({
  * @type {readonly MeasuredEffort[]}
  */
 export const MEASURED_EFFORTS = frozen([{"model": "tiny-llama", "bits": 2, "effort": "quick", "draws": 3, "change": -0.0897, "time": 1.3}, {"model": "tiny-llama", "bits": 2, "effort": "balanced", "draws": 3, "change": -0.1014, "time": 1.6}, {"model": "tiny-llama", "bits": 2, "effort": "best", "draws": 3, "change": -0.1442, "time": 13.1}, {"model": "tiny-moe", "bits": 2, "effort": "quick", "draws": 3, "change": -0.1027, "time": 1.3}, {"model": "tiny-moe", "bits": 2, "effort": "balanced", "draws": 3, "change": -0.118, "time": 1.6}, {"model": "tiny-moe", "bits": 2, "effort": "best", "draws": 3, "change": -0.1458, "time": 12.5}, {"model": "tiny-llama", "bits": 3, "effort": "quick", "draws": 3, "change": -0.0039, "time": 1.2}, {"model": "tiny-llama", "bits": 3, "effort": "balanced", "draws": 3, "change": -0.0069, "time": 1.6}, {"model": "tiny-llama", "bits": 3, "effort": "best", "draws": 3, "change": -0.0115, "time": 10.6}, {"model": "tiny-moe", "bits": 3, "effort": "quick", "draws": 3, "change": -0.0126, "time": 1.4}, {"model": "tiny-moe", "bits": 3, "effort": "balanced", "draws": 3, "change": -0.0131, "time": 1.5}, {"model": "tiny-moe", "bits": 3, "effort": "best", "draws": 3, "change": -0.0177, "time": 11.4}]);
+
+/**
+ * The λ of lines of the shipped studies that can't be told from the best one, by perplexity.
+ * @type {readonly StudiedBand[]}
+ */
+export const STUDIED_BANDS = frozen([{"study": "smollm2", "model": "smollm2-135m-instruct", "bits": 3, "grid": "asymmetric", "group_size": 64, "method": "rqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": null, "low": 0.01, "high": 2.0, "best": 0.2, "draws": 5}, {"study": "smollm2", "model": "smollm2-135m-instruct", "bits": 3, "grid": "asymmetric", "group_size": 64, "method": "sarqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": 0.1, "low": 0.2, "high": 2.0, "best": 0.2, "draws": 5}, {"study": "smollm2", "model": "smollm2-135m-instruct", "bits": 3, "grid": "asymmetric", "group_size": 64, "method": "sarqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": 0.5, "low": 0.2, "high": 2.0, "best": 2.0, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "rqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": null, "low": 0.05, "high": 0.5, "best": 0.2, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "rqc-gbs", "fitting": {"range": "search", "order": "activation", "refine": 3, "refit": 0}, "gamma": null, "low": 0.01, "high": 0.5, "best": 0.1, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": 0.1, "low": 0.05, "high": 1.0, "best": 0.3, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": 0.5, "low": 0.1, "high": 1.0, "best": 0.3, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gbs", "fitting": {"range": "search", "order": "activation", "refine": 3, "refit": 0}, "gamma": 0.1, "low": 0.01, "high": 0.3, "best": 0.1, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gbs", "fitting": {"range": "search", "order": "activation", "refine": 3, "refit": 0}, "gamma": 0.5, "low": 0.01, "high": 0.3, "best": 0.3, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "rqc-gs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": null, "low": 0.0, "high": 1.0, "best": 0.6, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": null, "low": 0.0, "high": 1.0, "best": 1.0, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 3, "grid": "asymmetric", "group_size": 128, "method": "rqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": null, "low": 0.0, "high": 1.0, "best": 0.05, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 3, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": 0.1, "low": 0.0, "high": 1.0, "best": 0.3, "draws": 5}, {"study": "tiny-llama", "model": "tiny-llama", "bits": 3, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": 0.5, "low": 0.0, "high": 1.0, "best": 0.3, "draws": 5}, {"study": "tiny-moe", "model": "tiny-moe", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "rqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": null, "low": 0.1, "high": 0.5, "best": 0.3, "draws": 5}, {"study": "tiny-moe", "model": "tiny-moe", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": 0.1, "low": 0.1, "high": 0.5, "best": 0.2, "draws": 5}, {"study": "tiny-moe", "model": "tiny-moe", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": 0.5, "low": 0.1, "high": 0.5, "best": 0.2, "draws": 5}, {"study": "tiny-moe", "model": "tiny-moe", "bits": 2, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": null, "low": 0.0, "high": 1.0, "best": 0.3, "draws": 5}, {"study": "tiny-moe", "model": "tiny-moe", "bits": 3, "grid": "asymmetric", "group_size": 128, "method": "rqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": null, "low": 0.0, "high": 0.3, "best": 0.3, "draws": 5}, {"study": "tiny-moe", "model": "tiny-moe", "bits": 3, "grid": "asymmetric", "group_size": 128, "method": "sarqc-gbs", "fitting": {"range": "minmax", "order": "natural", "refine": 0, "refit": 0}, "gamma": 0.1, "low": 0.0, "high": 0.3, "best": 0.1, "draws": 5}]);
+
+/**
+ * The λ of the identity penalty that is GPTQ's default damping.
+ * @type {Readonly<number>}
+ */
+export const GPTQ_LAM = frozen(0.01);
 
 /**
  * Names of fields by their former names.

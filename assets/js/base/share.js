@@ -57,7 +57,7 @@ export function shareMenu(button, { controls, panels, link, address, further, ha
     place();
     const field = menu.querySelector("input");
     field?.focus();
-    field?.select();
+    field?.setSelectionRange(0, field.value.length, "backward"); // its beginning stays in sight
   });
   menu.addEventListener("beforetoggle", (event) => {
     if (event.newState !== "open") return;

@@ -123,7 +123,7 @@ export function shareLink(kind, id) {
 const made = (address, ends) =>
   html`<div class="share-row">
       <input type="text" readonly aria-label="The link" data-testid="shared-address" .value=${address}
-        @focus=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => event.currentTarget.select()} />
+        @focus=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ event) => event.currentTarget.setSelectionRange(0, address.length, "backward")} />
       ${copyButton("Copy", () => address, { testid: "copy-link" })}
     </div>
     <p>It lasts until ${when(ends)}. It is shown only now; a link can’t be looked up again.</p>`;

@@ -32,8 +32,8 @@ export type RoleName = "quality" | "recon" | "held_out" | "drift" | "penalty";
 /** What a run says. */
 export type EventType = "started" | "stage" | "dry_run" | "advanced" | "layer_done" | "point_done" | "epoch_done" | "rounding_checked" | "block_rounded" | "scales_distilled" | "block_distilled" | "candidate_done" | "tuning_standing" | "ladder_standing" | "measured" | "diverged" | "compared" | "texts_compared" | "speed_measured" | "saved" | "warned" | "finished" | "failed" | "cancelled" | "yielded" | "interrupted";
 
-/** How a group's levels are fitted. */
-export type GridName = "paper" | "best" | "refitted";
+/** Place of a field in the form. */
+export type Form = "first" | "fold" | "given" | "none";
 
 /** How a quantity is drawn, in plotly's words. */
 export interface Role {
@@ -50,8 +50,7 @@ export interface RecipeField {
   title: string;
   unit: string;
   section: string;
-  advanced: boolean;
-  rare: boolean;
+  form: "first" | "fold" | "given" | "none";
   default?: boolean | number | string | string[] | null;
 }
 
@@ -96,6 +95,22 @@ export interface Auto {
 export interface Unasked {
   given: string[];
   auto: string[];
+}
+
+/** The λ of a line, at one γ, that are not significantly worse than its best one. */
+export interface StudiedBand {
+  study: string;
+  model: string;
+  bits: number;
+  grid: string;
+  group_size: number | null;
+  method: string;
+  fitting: Record<string, number | string>;
+  gamma: number | null;
+  low: number;
+  high: number;
+  best: number;
+  draws: number;
 }
 
 /** One quantization of one model: model, grid, method, calibration, evaluation. */
@@ -191,6 +206,7 @@ export interface Plan {
   test_tokens: number | null;
   minutes: number | null;
   minutes_on: string;
+  load: number;
   formats: Carrier[];
   warnings: string[];
   effort: "quick" | "balanced" | "best" | null;

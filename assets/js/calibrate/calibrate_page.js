@@ -15,24 +15,25 @@ import { link, note } from "../base/link.js";
 import { store } from "../base/page_state.js";
 import { titled } from "../base/page_title.js";
 import { asSentence, problemBlock } from "../base/problem.js";
-import { calibrateView, recipeIn, recipeSearch } from "../base/recipe_address.js";
+import { calibrateView, LONGEST, recipeIn, recipeSearch } from "../base/recipe_address.js";
 import { AS_FOUND, RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { revealWhenAtRest } from "../base/reveal.js";
 import { at } from "../base/site.js";
 import { mayRun, visitor, whyNoRun } from "../base/whoami.js";
 import { boughtBy, boughtIn, budgetNote, budgetOptions, WITHOUT_END } from "./budgets.js";
 import { reduce, START } from "./calibrate_state.js";
-import { EFFORT_FIELDS, effortChoice, effortsOf, keptEffort, settingsWords, withEffort } from "./effort_choice.js";
+import { EFFORT_FIELDS, effortChoice, effortOf, effortsOf, keptEffort, withEffort } from "./effort_choice.js";
 import { drawFields, isWhole, markWrong, selector, unlikeShown } from "./form_fields.js";
-import { gridCost, gridSwitch } from "./grid_switch.js";
 import { ladderCard } from "./ladder_card.js";
 import { ladderRecipe, whyNoLadder } from "./ladder_form.js";
+import { lamRuler } from "./lam_ruler.js";
 import { methodList } from "./method_list.js";
 import { openedNote, openedTitle, toOpen } from "./opened_note.js";
 import { ownTexts } from "./own_texts.js";
 import { planned } from "./plan_facts.js";
 import {
   describe,
+  formTrouble,
   readForm,
   recipeOf,
   saidBeside,
@@ -44,8 +45,8 @@ import {
 import { roundingCard } from "./rounding_card.js";
 import { runView } from "./run_view.js";
 import { speedCard } from "./speed_card.js";
-import { changeNote, suggestionNote } from "./suggestion_note.js";
-import { altered, refilled, suggestedFor, unapplied } from "./suggestions.js";
+import { alsoSetNote, changeNote, suggestionNote } from "./suggestion_note.js";
+import { alsoSet, altered, refilled, suggestedFor, toTell, unapplied } from "./suggestions.js";
 import { ownTitle, questionOf, textQuestion, textsToChoose } from "./text_question.js";
 import { textsCard } from "./texts_card.js";
 import { tuningRecipe, whyNotTuned } from "./tune_form.js";
@@ -63,6 +64,11 @@ import { valueChips } from "./value_chips.js";
 
 const PLAN_DELAY_MS = 350;
 const INSPECT = "#inspect"; // the address of who comes to open a checkpoint
+// Fields that only keep the value of a run or an address. What compares models has fields of its own.
+const KEPT = Object.values(RECIPE_FIELDS)
+  .filter(({ name, form, section }) => form === "none" && section !== "tune" && name !== "effort")
+  .map(({ name }) => name);
+const BELOW_THEM = ["lambda", "gamma"]; // fields whose refusals stand right below them
 
 /** @type {ReturnType<typeof begin> | null} */
 let opened = null;
@@ -112,10 +118,10 @@ async function begin() {
     suggestionsPlace,
     openedPlace,
     methodsPlace,
-    gridsPlace,
+    rulerPlace,
     effortsPlace,
     settingsToggle,
-    settingsPlace,
+    alsoSetPlace,
     models,
     corpora,
     ownAtFirst,
@@ -133,10 +139,10 @@ async function begin() {
     ready('[data-part="suggestions"]'),
     ready('[data-part="opened"]'),
     ready('[data-part="methods"]'),
-    ready('[data-part="grids"]'),
+    ready('[data-part="ruler"]'),
     ready('[data-part="efforts"]'),
     ready('[data-part="settings-toggle"]'),
-    ready('[data-part="settings-words"]'),
+    ready('[data-part="also-set"]'),
     /** @type {Promise<ModelEntry[]>} */ (offered("models")),
     /** @type {Promise<CorpusEntry[]>} */ (offered("corpora")),
     /** @type {Promise<OwnText[]>} */ (offered("texts")),
@@ -153,7 +159,8 @@ async function begin() {
   const elsewhere = copyPanel("plan", "This recipe, to run elsewhere", (fix) => mend(fix));
   part("plan-texts").append(elsewhere.element);
   /** @type {string[]} */
-  const names = JSON.parse(side.dataset.fields ?? "");
+  const fields = JSON.parse(side.dataset.fields ?? "");
+  const names = [...fields, ...KEPT];
   const view = store(START, reduce, drawPage);
   const { dispatch } = view;
   const off = new CSSStyleSheet(); // hides the fields that mean nothing
@@ -176,7 +183,6 @@ async function begin() {
   /** @type {readonly OwnText[]} */
   let own = ownAtFirst;
   let drawnValues = START.values;
-  let paid = ""; // what the grid of the last plan costs, until there is another
   /** @type {AbortController | null} the question that waits for its answer */
   let question = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} until the next one is asked */
@@ -210,7 +216,6 @@ async function begin() {
     const [opened, method, test] = ["quantized_checkpoint", "method", "test"].map(textOf);
     if (values !== drawnValues) {
       drawFields(names, values, off);
-      render(valueChips(severalValues(names, values), takeAway), chips);
       render(
         methodList(method, opened !== "", (name) =>
           putInto({ method: name, ...keptEffort(readForm(names, values), name) }),
@@ -224,27 +229,31 @@ async function begin() {
         openedNote({ offered, opened, method, isSought, folders }, { open: openCheckpoint, close: closeCheckpoint }),
         openedPlace,
       );
-      const isOfEffort = (/** @type {{name: string}} */ { name }) => EFFORT_FIELDS.includes(name); // chosen by itself
+      const apart = [...EFFORT_FIELDS, "calibration", "test"]; // chosen by themselves
       const suggested = model === null || opened ? [] : unapplied(names, values, suggestedFor(model, models));
-      const left = suggested.filter((one) => !isOfEffort(one));
+      const left = suggested.filter(({ name }) => !apart.includes(name));
       render(
         altered.length
-          ? changeNote(shortModel(model), altered, changeBack)
+          ? changeNote(shortModel(model), toTell(altered, method), changeBack)
           : suggestionNote(shortModel(model), left, () => take(left)),
         suggestionsPlace,
       );
     }
     drawnValues = values;
     const said = readForm(names, values);
-    if (refusal || !plan) paid = "";
-    else if (!isStale) paid = gridCost(said, plan);
-    const cost = said.quantized_checkpoint
-      ? nothing
-      : html`<p class=${`grid-own grid-cost${isStale ? " is-stale" : ""}`} data-testid="grid-cost">${paid}</p>`;
-    render(html`${gridSwitch(said, putInto)}${cost}`, gridsPlace);
+    const trouble = refusal && problemBlock(refusal, "refusal", mend);
+    const isBelow = BELOW_THEM.includes(refusal?.field ?? "");
+    render(isBelow ? trouble : valueChips(severalValues(names, values), takeAway), chips);
+    render(lamRuler(isBelow ? { ...said, lambda: "auto" } : said), rulerPlace);
+    const ofEfforts = effortsOf(said, efforts);
+    const usual = { ...suggestedFor(model ?? "", models, method), ...ofEfforts[effortOf(said, ofEfforts) ?? ""] };
+    const kept = values.length ? alsoSet(names, values, usual) : [];
+    render(
+      alsoSetNote(kept, () => take(kept.map(({ index, usual }) => ({ index, value: usual })))),
+      alsoSetPlace,
+    );
     render(effortChoice(said, efforts, putInto), effortsPlace);
     effortsPlace.classList.toggle("is-checking", isStale);
-    say(settingsPlace, settingsWords(said));
     settingsToggle.setAttribute("aria-expanded", String(isAdvanced));
     bench.classList.toggle("is-advanced", isAdvanced);
     const fold = {
@@ -255,7 +264,9 @@ async function begin() {
       who && !mayPlan
         ? html`<p class="no-run" data-testid="no-run">${whyNoRun(who)}</p>`
         : refusal
-          ? problemBlock(refusal, "refusal", mend)
+          ? isBelow
+            ? html`<p class="no-run">${asSentence(refusal.what)}.</p>`
+            : trouble
           : plan
             ? planned(plan, fold, mend)
             : isTextAsked
@@ -266,7 +277,7 @@ async function begin() {
     say(part("checking"), isStale ? `Checking ${checking} …` : "");
     markWrong(names, isStale ? "" : (refusal?.field ?? ""));
     start.disabled = !canStart;
-    say(start, isTextAsked ? "Choose a text first" : startWords(plan?.runs ?? 1, opened, method));
+    say(start, isTextAsked ? "Choose a text first" : startWords((!refusal && plan?.runs) || 1, opened, method));
     const why = whyNotTuned(method, opened);
     tune.disabled = !canStart || why !== "" || (tuned !== null && "refusal" in tuned);
     tune.title = why;
@@ -304,6 +315,12 @@ async function begin() {
     const { values } = view.state;
     if (!values.length || !mayPlan) return;
     isAskedAnew();
+    const trouble = formTrouble(names, values);
+    if (trouble) {
+      dispatch({ type: "refused", refusal: trouble });
+      elsewhere.show(null);
+      return;
+    }
     const mine = new AbortController();
     question = mine;
     view.draw();
@@ -394,8 +411,7 @@ async function begin() {
   /** @param {Choice} choice */
   const takeText = ({ calibration, test }) => putInto({ calibration, test });
 
-  const bringText = () =>
-    /** @type {HTMLElement | null} */ (ownPlace.querySelector('[data-file="calibration"]'))?.click();
+  const bringText = () => /** @type {HTMLElement | null} */ (ownPlace.querySelector("[type=file]"))?.click();
 
   /** From now on whatever is answered to an earlier question comes too late. @param {string} [model] that is typed */
   function isAskedAnew(model) {
@@ -506,7 +522,7 @@ async function begin() {
     const { run, values } = view.state;
     if (!isRead) return;
     if (run) remember(serialise({ run }, CALIBRATE_VIEW, { link }), run);
-    else if (values.length) {
+    else if (values.length && values.every((value) => String(value ?? "").length <= LONGEST)) {
       const asItComes = recipeSearch(saidBeside(names, valuesOf(names, firstRecipe())), link);
       const search = recipeSearch(saidBeside(names, values), link);
       remember(search === asItComes ? recipeSearch({}, link) : search, "form");
@@ -542,10 +558,14 @@ async function begin() {
     return fill(String(recipe.model ?? ""), valuesOf(names, recipe), []);
   }
 
-  /** @param {unknown[]} values */
-  function modelChanged(values) {
+  /** All values, of which Gradio knows those of its fields. @param {unknown[]} ofFields */
+  const whole = (ofFields) => [...ofFields, ...view.state.values.slice(fields.length)];
+
+  /** @param {unknown[]} ofFields */
+  function modelChanged(ofFields) {
+    const values = whole(ofFields);
     const model = String(values[names.indexOf("model")] ?? "");
-    if (model === view.state.model) return values;
+    if (model === view.state.model) return ofFields;
     const filled = refilled(values, view.state.filled, valuesOf(names, suggestedFor(model, models)));
     const now = withoutThatOf(view.state.model, model, filled);
     return fill(model, now, altered(names, values, now));
@@ -590,7 +610,7 @@ async function begin() {
 
   /** What Gradio sets the fields to. @param {unknown[]} values */
   const fieldsOf = (values) =>
-    names.map((name, index) => {
+    fields.map((name, index) => {
       const value = values[index];
       const choices = choicesFor(name, value);
       if (choices) return { __type__: "update", value, choices };
@@ -601,14 +621,14 @@ async function begin() {
     ownTexts({
       place: ownPlace,
       texts: ownAtFirst,
-      changed(texts, chosen) {
+      changed(texts, brought) {
         const suggested = suggestedFor(view.state.model ?? "", models);
         const isGone = (/** @type {unknown} */ value) =>
           own.some(({ name }) => name === value) && !texts.some(({ name }) => name === value);
         const values = view.state.values.map((value, index) => {
-          if (names[index] === chosen?.field) return chosen.name;
-          // The first text of one's own is for both: one part of it calibrates, the other is measured on.
-          if (names[index] === "test" && chosen && (value ?? "") === "") return chosen.name;
+          if (names[index] === "calibration" && brought) return brought;
+          // A text of one's own is for both, but for a test text of one's own: one half calibrates, the other tests.
+          if (names[index] === "test" && brought && !own.some(({ name }) => name === value)) return brought;
           return isGone(value) ? (suggested[/** @type {keyof Said} */ (names[index])] ?? "") : value;
         });
         own = texts;
@@ -643,9 +663,14 @@ async function begin() {
     change(view.state.values);
   }
 
-  /** Puts what the model suggests into these fields. @param {ReturnType<typeof unapplied>} left */
+  /** Puts what is suggested into these fields. @param {{index: number, value: unknown}[]} left */
   function take(left) {
-    change(view.state.values.map((value, index) => left.find((one) => one.index === index)?.value ?? value));
+    change(
+      view.state.values.map((value, index) => {
+        const one = left.find((other) => other.index === index);
+        return one ? one.value : value;
+      }),
+    );
   }
 
   /** Changes the form as a refusal proposes. @param {Fix} fix */
@@ -661,11 +686,11 @@ async function begin() {
     );
   }
 
-  /** @param {unknown[]} values as Gradio gathered them, perhaps before the page changed some */
-  function formChanged(values) {
+  /** @param {unknown[]} ofFields as Gradio gathered them, perhaps before the page changed some */
+  function formChanged(ofFields) {
     dispatch({
       type: "changed",
-      values: values.map((value, index) => (onTheirWay.has(index) ? onTheirWay.get(index) : value)),
+      values: whole(ofFields).map((value, index) => (onTheirWay.has(index) ? onTheirWay.get(index) : value)),
     });
     planSoon();
   }

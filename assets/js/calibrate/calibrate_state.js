@@ -88,6 +88,7 @@ export function reduce(state, action) {
         values: action.values,
         filled: action.filled,
         altered: action.altered,
+        efforts: action.model === state.model ? state.efforts : {}, // times are those of a model
         isBudgetChosen: state.isBudgetChosen && action.model === state.model,
         isLadderBudgetChosen: state.isLadderBudgetChosen && action.model === state.model,
       };
@@ -108,7 +109,7 @@ export function reduce(state, action) {
     case "advanced":
       return { ...state, isAdvanced: action.isAdvanced };
     case "text asked": // instead of a plan
-      return { ...state, ...ANSWERED, plan: null, tuned: null, ladder: null, isTextAsked: true };
+      return { ...state, ...ANSWERED, plan: null, tuned: null, ladder: null, efforts: {}, isTextAsked: true };
     case "budget chosen":
       return { ...state, minutes: action.minutes, isBudgetChosen: true };
     case "ladder budget chosen":

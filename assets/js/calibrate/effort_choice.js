@@ -7,7 +7,7 @@ import { duration, percent, signed } from "../base/format.js";
 import { html, nothing } from "../base/html.js";
 import { asSentence } from "../base/problem.js";
 import { MEASURED_EFFORTS, METHODS, RECIPE_FIELDS } from "../base/recipe_contract.js";
-import { fittingWords, groupsOf, idleFields, methodOf, methodTitle } from "./recipe_form.js";
+import { fittingWords, idleFields, methodOf, methodTitle } from "./recipe_form.js";
 
 /** @import { Plan } from "../base/types.d.ts" */
 /** @import { Said } from "./recipe_form.js" */
@@ -140,20 +140,4 @@ export function effortChoice(said, plans, choose) {
         > <small class="effort-gain">${gains.map((row) => `${signed(percent(row.change, 1))} on ${row.model}`).join(", ")}</small></label>`;
     })}</div>
     <p>${source}</p></fieldset>`;
-}
-
-/**
- * What everything in the fold is set to, in one line.
- * @param {Said} said by the form
- */
-export function settingsWords(said) {
-  const method = methodOf(said.method);
-  const given = /** @type {Record<string, unknown>} */ (said);
-  const numbers = (method?.tunes ?? []).map((name) => {
-    const { key, title } = RECIPE_FIELDS[name];
-    const value = given[key] ?? method?.defaults[name];
-    return value === "auto" ? `${title} auto` : `${title} = ${[value].flat().join(", ")}`;
-  });
-  const grid = said.quantized_checkpoint ? "" : groupsOf(said);
-  return [method?.also || said.method, ...numbers, grid, ...fittingWords(said)].filter(Boolean).join(", ");
 }

@@ -7,8 +7,6 @@ import { say } from "../base/dom.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { autoWords, idleFields, methodOf, readForm } from "./recipe_form.js";
 
-/** @import { Said } from "./recipe_form.js" */
-
 /** The element of a field. @param {string} name */
 export const selector = (name) => `#field-${name.replaceAll("_", "-")}`;
 
@@ -25,7 +23,7 @@ function shown(form, name, choiceOf) {
   const input = field.querySelector("textarea, input");
   if (input instanceof HTMLTextAreaElement) return input.value;
   if (!(input instanceof HTMLInputElement)) return undefined;
-  if (input.type === "radio") return undefined; // Gradio draws what it holds
+  if (input.type === "radio" || input.readOnly) return undefined; // Gradio draws what it holds
   if (input.type === "checkbox") return input.checked;
   return input.role === "combobox" ? choiceOf(input.value) : input.value;
 }
@@ -93,22 +91,19 @@ export function drawFields(names, values, off) {
   };
   // Values from a block on are asked for with the block.
   const isWanted = (/** @type {string} */ name) => isGiven(name) || (name.startsWith("then_") && isGiven("from_block"));
-  const hidden = names.filter((name) => idle.includes(name) || (RECIPE_FIELDS[name].rare && !isWanted(name)));
-  const unseen = [...hidden.map(selector), ...(said.quantized_checkpoint ? [] : [".opened-alone"])];
+  const hidden = names.filter(
+    (name) => idle.includes(name) || (RECIPE_FIELDS[name].form === "given" && !isWanted(name)),
+  );
+  const unseen = [...hidden.map(selector), ...(said.quantized_checkpoint ? [] : [".form-fields > :has(.opened-size)"])];
   off.replaceSync(unseen.length ? `${unseen.join(", ")} { display: none !important }` : "");
   for (const name of names) {
-    const { key, kind, title } = RECIPE_FIELDS[name];
+    const { kind } = RECIPE_FIELDS[name];
     const field = kind === "number or word" && document.querySelector(selector(name));
     if (!field) continue;
     const own = method?.defaults[name];
     const input = field.querySelector("input");
-    if (input) {
-      // The number is as it can be typed.
-      input.placeholder = typeof own === "number" ? `${own}, the method’s own` : "";
-      input.setAttribute("aria-label", title); // the label around it belongs to the button
-    }
-    field.classList.toggle("is-auto", said[/** @type {keyof Said} */ (key)] === "auto");
-    field.classList.toggle("has-no-auto", !method?.auto);
+    // The number is as it can be typed.
+    if (input) input.placeholder = typeof own === "number" ? `${own}, the method’s own` : "";
   }
   const words = autoWords(said);
   const place = document.querySelector(".auto-note");

@@ -11,30 +11,23 @@ import { problemBlock } from "../base/problem.js";
 
 /** @import { Trouble } from "../base/problem.js" */
 /** @typedef {{name: string, title: string, bytes: number}} OwnText an entry of GET /texts */
-/** @typedef {"calibration" | "test"} Field of the form that takes a text */
 /**
  * @typedef {object} TextsState
  * @property {readonly OwnText[]} texts newest first
- * @property {Field | null} sending the field for which a file is on its way
+ * @property {boolean} isSending whether a file is on its way
  * @property {string | null} asking the text whose deletion waits for a second click
  * @property {Trouble | null} trouble
  */
 /**
- * @typedef {{type: "listed", texts: OwnText[]} | {type: "sending", field: Field} | {type: "brought", text: OwnText}
+ * @typedef {{type: "listed", texts: OwnText[]} | {type: "sending"} | {type: "brought", text: OwnText}
  *   | {type: "deletion asked", name: string | null} | {type: "removed", name: string}
  *   | {type: "trouble", trouble: Trouble}} TextsAction
  */
 
 const TITLE_MOST = 120; // characters that the server takes
 
-/** @type {[Field, string][]} */
-const FIELDS = [
-  ["calibration", "Upload calibration text"],
-  ["test", "Upload test text"],
-];
-
 /** @type {TextsState} */
-export const START = { texts: [], sending: null, asking: null, trouble: null };
+export const START = { texts: [], isSending: false, asking: null, trouble: null };
 
 /**
  * @param {TextsState} state
@@ -47,30 +40,24 @@ export function reduce(state, action) {
     case "listed":
       return { ...state, texts: action.texts };
     case "sending":
-      return { ...state, sending: action.field, trouble: null };
+      return { ...state, isSending: true, trouble: null };
     case "brought": // the same text again has the same name
-      return { ...state, texts: [action.text, ...without(action.text.name)], sending: null };
+      return { ...state, texts: [action.text, ...without(action.text.name)], isSending: false };
     case "deletion asked":
       return { ...state, asking: action.name };
     case "removed":
       return { ...state, texts: without(action.name), asking: null, trouble: null };
     case "trouble":
-      return { ...state, sending: null, asking: null, trouble: action.trouble };
+      return { ...state, isSending: false, asking: null, trouble: action.trouble };
   }
 }
-
-/**
- * What a text is called that comes from a file: the file's name without its ending.
- * @param {string} file
- */
-export const titleOf = (file) => [...file.replace(/(.)\.[^.]*$/u, "$1")].slice(0, TITLE_MOST).join("");
 
 /**
  * @param {object} options
  * @param {HTMLElement} options.place
  * @param {OwnText[]} options.texts that are there at first
- * @param {(texts: readonly OwnText[], chosen: {field: Field, name: string} | null) => void} options.changed hears the
- * texts after one was brought, with the field that it is for, or removed
+ * @param {(texts: readonly OwnText[], brought: string | null) => void} options.changed hears the texts after one was
+ * brought, with its name, or removed
  */
 export function ownTexts({ place, texts, changed }) {
   const page = store(START, reduce, draw);
@@ -79,14 +66,14 @@ export function ownTexts({ place, texts, changed }) {
   const attempt = (/** @type {() => Promise<void>} */ work) =>
     work().catch((error) => dispatch({ type: "trouble", trouble: asProblem(error) }));
 
-  function bring(/** @type {Field} */ field, /** @type {File | undefined} */ file) {
+  function bring(/** @type {File | undefined} */ file) {
     if (!file) return;
-    dispatch({ type: "sending", field });
+    dispatch({ type: "sending" });
     attempt(async () => {
-      const query = new URLSearchParams({ title: titleOf(file.name), file: file.name });
+      const query = new URLSearchParams({ title: [...file.name].slice(0, TITLE_MOST).join(""), file: file.name });
       const text = await request(`/texts?${query}`, { method: "POST", body: file });
       dispatch({ type: "brought", text });
-      changed(page.state.texts, { field, name: text.name });
+      changed(page.state.texts, text.name);
     });
   }
 
@@ -104,26 +91,22 @@ export function ownTexts({ place, texts, changed }) {
   }
 
   /** @param {TextsState} state */
-  function draw({ texts, sending, asking, trouble }) {
+  function draw({ texts, isSending, asking, trouble }) {
     render(
-      html`<div class="own-texts-buttons">${FIELDS.map(([field, words]) => chooser(field, words, sending))}</div>
+      html`<button type="button" class="act-quiet" data-testid="bring-text" ?disabled=${isSending}
+          @click=${() => /** @type {HTMLElement} */ (place.querySelector("[type=file]")).click()}
+        >${isSending ? "Sending" : "Upload your text"}</button>
+        <input type="file" accept="text/*,.txt,.md,.jsonl,.parquet" hidden data-testid="text-file"
+          @change=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ { currentTarget }) => {
+            bring(currentTarget.files?.[0]);
+            currentTarget.value = ""; // the same file may be chosen again
+          }} />
         <p>A plain text in UTF-8, or rows or chats as .jsonl or .parquet. A run’s numbers reveal a lot about its text: share it only with people allowed to read that text.</p>
         ${trouble ? problemBlock(trouble, "text-problem") : nothing}
         ${texts.length ? html`<ul aria-label="Your texts">${repeat(texts, keyOf, (text) => lineOf(text, asking))}</ul>` : nothing}`,
       place,
     );
   }
-
-  /** @param {Field} field @param {string} words @param {Field | null} sending */
-  const chooser = (field, words, sending) =>
-    html`<button type="button" class="act-quiet" data-testid=${`bring-${field}`} ?disabled=${sending !== null}
-        @click=${() => /** @type {HTMLElement} */ (place.querySelector(`[data-file="${field}"]`)).click()}
-      >${sending === field ? "Sending" : words}</button>
-      <input type="file" accept="text/*,.txt,.md,.jsonl,.parquet" hidden data-file=${field} data-testid=${`text-file-${field}`}
-        @change=${(/** @type {Event & {currentTarget: HTMLInputElement}} */ { currentTarget }) => {
-          bring(field, currentTarget.files?.[0]);
-          currentTarget.value = ""; // the same file may be chosen again
-        }} />`;
 
   /** @param {OwnText} text @param {string | null} asking */
   const lineOf = ({ name, title, bytes: size }, asking) =>

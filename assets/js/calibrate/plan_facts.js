@@ -52,9 +52,13 @@ const calibrationText = (tokens, { begin, calibration_text: text }) =>
 /** @param {string} text its tokens and rows */
 const ofText = (text) => (text ? ` of ${text}` : "");
 
+const BUSY = 0.5; // load of a processor above which times are those of a quiet host
+
 /** @param {number} minutes @param {Plan} plan */
-const timeText = (minutes, { runs, minutes_on: on }) =>
-  `about ${duration(60 * minutes)}${runs > 1 ? ` for all ${runs}` : ""} on ${on}`;
+function timeText(minutes, { runs, minutes_on: on, load }) {
+  const words = `about ${duration(60 * minutes)}${runs > 1 ? ` for all ${runs}` : ""} on ${on}`;
+  return load > BUSY ? `${words}; up to ${duration(60 * minutes * (1 + load))} now, as the host is busy` : words;
+}
 
 /** @param {number} device @param {Plan} plan */
 const memoryText = (device, { host_bytes: host, streamed }) =>

@@ -116,5 +116,5 @@ export function formatsFold(formats, { isOpen, toggled }, mend) {
  */
 function fitting(formats) {
   const fit = formats.filter(({ possible }) => possible).length;
-  return `Who can load it: ${fit} of ${counted(formats.length, "export format")} can store this`;
+  return `${fit} of ${counted(formats.length, "export format")} can store this`;
 }

@@ -4,10 +4,14 @@
  */
 
 import { FITTING_WORDS, SIGNS } from "../base/contract.js";
-import { plain } from "../base/format.js";
+import { count, plain } from "../base/format.js";
+import { LONGEST } from "../base/recipe_address.js";
 import { AS_FOUND, METHODS, NOT_ASKED_OF_OPENED, RECIPE_FIELDS } from "../base/recipe_contract.js";
 
+/** @import { Trouble } from "../base/problem.js" */
 /** @import { FormMethod, Recipe } from "../base/types.d.ts" */
+
+const LIST = new Intl.ListFormat("en-GB");
 
 /**
  * What a form says: part of a recipe, of a batch where λ or γ has several values, or what a person typed where a field takes no such text; the server refuses that.
@@ -160,6 +164,45 @@ export function valuesIn(text) {
 }
 
 /**
+ * Why a form can't be planned as it stands: a text is too long to be sent, or a comma may be a decimal one.
+ * @param {string[]} names of the fields, in the order of the form
+ * @param {any[]} values in the same order
+ * @returns {Trouble | null}
+ */
+export function formTrouble(names, values) {
+  for (const [index, name] of names.entries()) {
+    const { key, kind, title } = RECIPE_FIELDS[name];
+    const text = String(values[index] ?? "");
+    if (text.length > LONGEST)
+      return {
+        what: `${title}: ${count(text.length)} characters, ${count(LONGEST)} fit`,
+        remedy: "Shorten it, or write a recipe file.",
+        field: key,
+      };
+    // With a point somewhere, commas are between values.
+    if (!(kind === "number or word" || name === "sweep") || text.includes(".") || !/\d,\d/.test(text)) continue;
+    const readings = [text.split(/[,;]\s+|;/u).map((part) => part.replace(",", ".")), text.split(",")];
+    const answers = readings.map((parts) => parts.map((part) => numberOr(part.trim())));
+    return {
+      what: `${title}: “${text.trim()}” can be read in two ways`,
+      remedy: "Write 0.1 for one value, or “0, 1” with a blank for two.",
+      field: key,
+      fixes: answers
+        .filter((numbers) => numbers.every((value) => typeof value === "number"))
+        .map((numbers) => ({
+          words: valuesWords(numbers),
+          values: { [key]: numbers.length > 1 ? numbers : numbers[0] },
+        })),
+    };
+  }
+  return null;
+}
+
+/** @param {(number | string)[]} values */
+const valuesWords = (values) =>
+  values.length === 1 ? `One value, ${values[0]}` : `${values.length} values, ${LIST.format(values.map(String))}`;
+
+/**
  * The fields of numbers that hold several values, for as many runs.
  * @param {string[]} names of the fields, in the order of the form
  * @param {any[]} values in the same order
@@ -279,17 +322,6 @@ const gridTitle = (kind) => kind.replaceAll("_", " ");
  */
 export const gridWords = ({ grid, quantized_checkpoint: checkpoint }) =>
   !grid || checkpoint || grid === RECIPE_FIELDS.grid.default ? "" : gridTitle(grid);
-
-/**
- * The grid of a recipe, and how many weights share a scale of it.
- * @param {Said} recipe
- */
-export function groupsOf({
-  grid: kind = RECIPE_FIELDS.grid.default,
-  group_size: size = RECIPE_FIELDS.group_size.default,
-}) {
-  return `${gridTitle(String(kind))}, ${size === "per_channel" ? "one scale per channel" : `groups of ${size}`}`;
-}
 
 /**
  * The last part of a path or a Hub name.

@@ -10,6 +10,7 @@ import { count, counted, csv, decimalsFor, format, number, percent, plain } from
 import { button, html, nothing, render, repeat } from "../base/html.js";
 import { RECIPE_FIELDS } from "../base/recipe_contract.js";
 import { scrolling, table } from "../base/table.js";
+import { withTitles } from "../base/text_names.js";
 import { answer } from "./answer.js";
 import { judgements, LAYER_COLUMNS, layerRows, pairCounts, worstRows } from "./layer_rows.js";
 import { idleFields, methodTitle } from "./recipe_form.js";
@@ -287,8 +288,8 @@ const recipeFacts = (rows) =>
 function valueWords(value, unit) {
   if (Array.isArray(value)) return value.join(", ");
   if (typeof value === "boolean") return yesOrNo(value);
-  if (typeof value !== "number") return String(value).replace(/^(per|full)_/, "$1 ");
-  if (!unit || unit === "bit") return String(value);
+  if (typeof value !== "number") return withTitles(String(value)).replace(/^(per|full)_/, "$1 ");
+  if (!unit) return String(value);
   return counted(value, unit.replace(/(?<=ss)es$|s$/, ""), Number.isInteger(value) ? count(value) : value);
 }
 

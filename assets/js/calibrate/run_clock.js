@@ -14,7 +14,7 @@
  */
 
 const FROM_DISK = 0.1; // of what the plan counts: what took less was done before
-const TELLING = 1; // seconds of work before which its pace says nothing
+const PLANNED = 0.1; // of a plan: as much work at its pace is taken for measured, so that the first layers decide little
 const MOST = 0.95; // of a phase that does not say how far it is
 
 /**
@@ -59,10 +59,12 @@ export function share(phases, phase, within, now) {
   if (!phase || !(all > 0)) return null;
   const { seconds } = phases[phase.index];
   const taken = Math.max(0, (now - phase.at) / 1000);
-  const own = within !== null && taken > TELLING ? { counted: within * seconds, taken } : { counted: 0, taken: 0 };
-  const counted = phase.counted + own.counted;
-  const pace = phase.taken + own.taken > TELLING && counted > 0 ? (phase.taken + own.taken) / counted : 1;
-  const part = within ?? Math.min(MOST, seconds > 0 ? taken / (pace * seconds) : MOST);
+  const planned = PLANNED * all;
+  const before = (phase.taken + planned) / (phase.counted + planned);
+  // A phase that does not say how far it is, and takes longer than it should, counts as all but done.
+  const part = within ?? Math.min(MOST, seconds > 0 ? taken / (before * seconds) : MOST);
+  const own = within !== null || part === MOST ? { counted: part * seconds, taken } : { counted: 0, taken: 0 };
+  const pace = (phase.taken + own.taken + planned) / (phase.counted + own.counted + planned);
   const done = sum(phases.slice(0, phase.index)) + part * seconds;
   return { done: done / all, left: pace * (all - done) };
 }

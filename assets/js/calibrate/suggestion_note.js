@@ -34,6 +34,17 @@ export function changeNote(model, changes, undo) {
     ${button("Change back", "undo-changes", undo, "act-quiet")}`;
 }
 
+/**
+ * What the form keeps beside its fields, with a button that takes it out.
+ * @param {readonly Suggestion[]} kept
+ * @param {() => void} remove
+ */
+export const alsoSetNote = (kept, remove) =>
+  kept.length
+    ? html`<p>Also set: ${kept.map(({ title, value }) => `${title} ${held(value)}`).join(", ")}.</p>
+        ${button("Use the defaults", "also-set-remove", remove, "act-quiet")}`
+    : nothing;
+
 /** What a field holds, as it stands there. @param {unknown} value */
 function held(value) {
   const text = String(value ?? "");

@@ -51,7 +51,35 @@ export function unapplied(names, values, suggested) {
   });
 }
 
+/**
+ * The fields that are not in the form and hold something of their own: from a run, or from an address.
+ * @param {readonly string[]} names of the fields, in the order of the form
+ * @param {readonly unknown[]} values in the same order
+ * @param {Said} suggested by the model, and by the chosen effort
+ */
+export const alsoSet = (names, values, suggested) => {
+  const [usual, plain] = [suggested, {}].map((said) => valuesOf([...names], said));
+  return names.flatMap((name, index) =>
+    RECIPE_FIELDS[name].form !== "none" || [usual, plain].some((own) => isSame(values[index], own[index]))
+      ? []
+      : [{ title: RECIPE_FIELDS[name].title, index, value: values[index], usual: usual[index] }],
+  );
+};
+
 /** @typedef {{name: string, title: string, index: number, before: unknown, now: unknown}} Altered a field that another model has changed */
+
+/**
+ * Of what a model changes what a person has to know: other bits, and another λ or γ. The rest belongs to its text.
+ * @param {readonly Altered[]} changes
+ * @param {string} method which has its own λ and γ where a field is empty
+ */
+export const toTell = (changes, method) =>
+  changes
+    .map(({ before, now, ...field }) => {
+      const own = METHODS[method]?.defaults[field.name] ?? "";
+      return { ...field, before: (before ?? "") === "" ? own : before, now: (now ?? "") === "" ? own : now };
+    })
+    .filter(({ name, before, now }) => ["bits", "lam", "gamma"].includes(name) && !isSame(before, now));
 
 /** Not told: the model, which was chosen, and texts that are asked for now. @param {string} name @param {unknown} now */
 const isUntold = (name, now) => name === "model" || (["calibration", "test"].includes(name) && (now ?? "") === "");

@@ -5,6 +5,7 @@
 
 import { counted, plain } from "../base/format.js";
 import { METHODS, NOT_IN_TUNING, RECIPE_FIELDS } from "../base/recipe_contract.js";
+import { withTitles } from "../base/text_names.js";
 import { describe, recipeOf } from "./recipe_form.js";
 
 /** @import { CorpusEntry, Tuning } from "../base/types.d.ts" */
@@ -86,7 +87,7 @@ export function nextOf({ next, recipe, more_minutes: minutes }, corpora) {
  * @param {Said} recipe
  */
 export const nextWords = (recipe) =>
-  `Next: ${describe(recipe)}, the whole model with inputs from its quantized layers, judged on ${recipe.test}.`;
+  `Next: ${describe(recipe)}, the whole model with inputs from its quantized layers, judged on ${withTitles(recipe.test ?? "")}.`;
 
 /**
  * The same tuning with more time, where its budget was spent although there is a λ to take or GPTQ 1 % to keep; without

@@ -433,7 +433,7 @@ function editor(run, width, acts) {
   return html`<tr class="run-editor" data-testid="editor" @keydown=${keys}><td colspan=${width}>
     <form @submit=${submit}>
       <label>Name <input name="name" value=${run.name} maxlength=${WRITTEN_AT_MOST.name} data-testid="edit-name" autocomplete="off" /></label>
-      <label>Tags <input name="tags" value=${run.tags.join(", ")} placeholder="baseline, paper" data-testid="edit-tags" autocomplete="off" /></label>
+      <label>Tags <input name="tags" value=${run.tags.join(", ")} maxlength=${WRITTEN_AT_MOST.tags * (WRITTEN_AT_MOST.tag + 2)} placeholder="baseline, paper" data-testid="edit-tags" autocomplete="off" /></label>
       <label>Note <textarea name="note" rows="3" maxlength=${WRITTEN_AT_MOST.note} data-testid="edit-note" .defaultValue=${run.note}></textarea></label>
       <span class="row-buttons"><button type="submit" class="act-quiet" data-testid="edit-save">Save</button>
         <button type="button" class="quiet" data-testid="edit-leave" @click=${leave}>Leave as it was</button></span>
