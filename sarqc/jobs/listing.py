@@ -135,8 +135,10 @@ class Question:
         column, direction = self.sorting()
         if column == "id":
             return f"id {direction}"
-        by_text = f"test {direction} NULLS LAST, " if column == "perplexity" else ""  # those on two texts have no order
-        return f"{by_text}{'+' if self.text else ''}{column} {direction} NULLS LAST, id {direction}"
+        plus = "+" if self.text else ""
+        if column == "perplexity":  # within one text; a run without a perplexity has none
+            return f"{plus}test {direction} NULLS LAST, perplexity {direction}, id {direction}"
+        return f"{plus}{column} {direction} NULLS LAST, id {direction}"
 
 
 # Questions.
