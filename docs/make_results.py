@@ -27,6 +27,7 @@ import results_of_spans
 import results_of_tuning
 from make_reference import table
 
+from benchmarks.quality.table import signed
 from sarqc.calibration.corpora import draw_sequences, text_of
 from sarqc.figures.ladder import ladder_words, rung_name
 from sarqc.models.catalogue import checkpoint_of
@@ -35,7 +36,6 @@ from sarqc.settings import Settings
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import has_lam, lam_index, line_facts, read_selection
 from sarqc.study.frames import frame
-from sarqc.study.intervals import signed
 from sarqc.study.ladder import Ladder, ladder
 from sarqc.study.paired import Difference, clear_from, geometric_mean, mean_over_draws, paired_ratio
 
@@ -98,7 +98,7 @@ def compared_accuracy(study: Study, line: Line) -> str:
     quality = line_facts(study, method=line.name, bits=line.bits, layer=None).accuracy
     if line.method == line.baseline or quality is None or quality.to_baseline is None:
         return "–"
-    difference, at = quality.to_baseline, (0, 0)
+    difference, at = quality.to_baseline.chosen_of(1), (0, 0)
     return said(difference.at(at).scaled(100), 1) + {-1: ", worse", 0: "", 1: ", better"}[difference.verdict(at)]
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 from make_reference import table
 
+from benchmarks.quality.table import signed
 from sarqc.figures.numbers import draws_text, lam_text, perplexity_text
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, line_facts
-from sarqc.study.intervals import signed
 from sarqc.study.paired import paired_ratio
 
 STUDY = Path(__file__).resolve().parent.parent / "assets" / "studies" / "tiny-llama-knobs"

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from make_reference import table
 
+from benchmarks.quality.table import signed
 from sarqc.recipe import method_title
-from sarqc.study.intervals import signed
 from sarqc.study.paired import Difference
 
 NUMBERS = Path(__file__).parent / "repaired.json"

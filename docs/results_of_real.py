@@ -12,10 +12,10 @@ import numpy as np
 from make_reference import table
 from results_of_costs import host_words
 
+from benchmarks.quality.table import signed
 from sarqc.figures.numbers import perplexity_text
 from sarqc.study.document import Line, Study
 from sarqc.study.facts import LineFacts, Quality, line_facts
-from sarqc.study.intervals import signed
 
 NUMBERS = Path(__file__).parent / "real.json"
 FIRST_TOKENS = Path(__file__).parent / "first_tokens.json"  # of python -m benchmarks.first_tokens
@@ -110,8 +110,10 @@ def _point(facts: LineFacts, g: int, m: int) -> str:
 
 def _to_baseline(quality: Quality, at: tuple[int, int]) -> str:
     """The paired difference to the baseline with its interval and a word; empty of the baseline and of one draw."""
-    difference = quality.to_baseline
-    if difference is None or np.isnan(difference.doubt[at]) or difference.mean[at] == 0:
+    if quality.to_baseline is None:
+        return ""
+    difference = quality.to_baseline.chosen_of(1)
+    if np.isnan(difference.doubt[at]) or difference.mean[at] == 0:
         return ""
     return f"{signed(difference.at(at), 1)} {WORDS[difference.verdict(at)]}"
 
@@ -170,7 +172,7 @@ def _accuracies(study: Study, heading: str) -> Iterator[str]:
                     f"{line.bits} bits, {line.label}{lam}",
                     *(f"{share:.0%}" for share in answers.mean(axis=1)),
                     f"{answers.mean():.1%}",
-                    signed(difference.at((g, m)).scaled(100), 1) if known else "–",
+                    signed(difference.chosen_of(1).at((g, m)).scaled(100), 1) if known else "–",
                 ]
             )
     yield f"### {heading}"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from make_reference import table
 
+from benchmarks.quality.table import signed
 from sarqc.figures.numbers import computed_lam_text, lam_text
 from sarqc.study.document import Study
 from sarqc.study.facts import LineFacts, line_facts
-from sarqc.study.intervals import signed
 from sarqc.study.paired import Difference
 from sarqc.study.shrinkage import regret, shrinkage_lam
 

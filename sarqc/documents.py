@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NotRequired, TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NotRequired, TypedDict
 
 Which = Literal["float", "quantized"]
 
@@ -251,6 +251,9 @@ class EvidenceDocument(TypedDict):
     reference: str
     text: str
     verdict: Literal["better", "worse", "equal", "unknown"]  # by an interval over draws alone
+    lead: str  # the verdict in words, where the size does not say it: “Not known yet”
+    size: str  # “3.2 % lower”
+    bounds: str  # “95 %: 2.4 to 4.0 %, five draws, best of 7”
     words: str
 
 
@@ -551,9 +554,6 @@ class Tuned(TypedDict):
     best: float | None
     perplexity: float | None
     log_ratio: float | None
-    against_gptq: float | None  # relative difference of the perplexity to that of GPTQ 1 %: negative is better
-    against_gptq_low: float | None  # ends of its 95 % interval
-    against_gptq_high: float | None
 
 
 class CandidateReport(TypedDict):
@@ -618,3 +618,38 @@ class PrintedRun(Summary):
 
     layers: list[NamedReport]
     seconds: float
+
+
+def test_text(protocol: Mapping[str, Any] | None) -> str:
+    """Return the test text of a protocol with all that perplexities depend on; empty where there is none."""
+    test = (protocol or {}).get("test") or {}
+    if not test.get("corpus"):
+        return ""
+    window, begin, tokens = (test.get(name) for name in ("window", "begin", "predicted_tokens"))
+    parts = [
+        str(test["corpus"]),
+        test.get("part"),
+        window and f"window {window:,}",
+        begin and begin != "none" and f"each behind {begin}",
+        tokens and f"{tokens:,} tokens",
+    ]
+    return ", ".join(filter(None, parts))
+
+
+def with_error(value: float | None, error: float | None, form: str = ".4f") -> str:
+    """Return a measured number with its standard error, where that is known."""
+    if value is None:
+        return "–"
+    return f"{value:{form}}" + ("" if error is None else f" ± {error:{form}}")
+
+
+def distances(summary: Divergences) -> list[tuple[str, str]]:
+    """Return distances of the predictions from the float model's, with standard errors, by name; empty if unknown."""
+    if summary.get("log_ratio") is None:
+        return []
+    kl = with_error(summary["kl"], summary["kl_standard_error"])
+    return [
+        ("ln(ppl / float)", with_error(summary["log_ratio"], summary["log_ratio_standard_error"])),
+        ("KL from float", f"{kl} nats a token, 99th percentile {summary['kl_99']:.3g}"),
+        ("same top token", with_error(summary["same_top"], summary["same_top_standard_error"], ".1%")),
+    ]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, TextIO, cast
 
 import typer
 
-from sarqc.documents import SIGNS, Divergences, LadderRun, PrintedRun, Tuning, TuningRow
+from sarqc.documents import SIGNS, PrintedRun, distances
 from sarqc.errors import disk_full
 from sarqc.events import (
     BlockRounded,
@@ -163,27 +163,6 @@ def waiting_for_room(begin: Callable[[], Iterator[Event]], folder: Path) -> Iter
         wait_for_more(folder, free)
 
 
-def _print_tuning(tuning: Tuning, recipe: Mapping[str, Any]) -> None:
-    from sarqc.figures import tuning_view
-    from sarqc.figures.tuning import standing_words
-
-    heads = ["method", "λ", "standing", "draws", "perplexity", "KL", "better than GPTQ (95 %)"]
-    rows = [heads] + [
-        [
-            row["method"],
-            "–" if row["lambda"] is None else f"{row['lambda']:g}",
-            standing_words(row),
-            str(row["draws"]),
-            _cell(row["perplexity"]),
-            _with_error(row["kl"], row["kl_error"]),
-            _with_interval(row),
-        ]
-        for row in tuning["rows"]
-    ]
-    print_table(rows)
-    _print_words(tuning_view(tuning, recipe))
-
-
 def print_table(rows: Sequence[Sequence[str]]) -> None:
     """Print rows with their cells below each other."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -191,52 +170,35 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         typer.echo("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _print_words(view: Mapping[str, Any]) -> None:
+def _print_view(view: Mapping[str, Any]) -> None:
+    """Print the table and the words of a run that compares models."""
     from sarqc.figures.sentence import plain
 
+    columns, rows = view["table"]["columns"], view["table"]["rows"]
+    cells = [[_cell(row[column["key"]], column["kind"]) for column in columns] for row in rows]
+    print_table([[column["title"] for column in columns], *cells])
     for line in (plain(view["sentence"]), *view["small_print"]):
         typer.echo(line.replace("\u00a0", " "))
 
 
-def _with_error(value: float | None, error: float | None, form: str = ".4f") -> str:
+def _cell(value: Any, kind: str) -> str:
     if value is None:
         return "–"
-    return f"{value:{form}}" + ("" if error is None else f" ± {error:{form}}")
-
-
-def _with_interval(row: TuningRow) -> str:
-    """Return the gain over GPTQ 1 % in ln perplexity, with the interval of its verdict where there is one."""
-    better, low, high = row["better"], row["better_low"], row["better_high"]
-    if better is None:
-        return "–"
-    return f"{better:.4f}" + ("" if low is None or high is None else f" ({low:.4f} to {high:.4f})")
-
-
-def _print_ladder(ladder: LadderRun, recipe: Mapping[str, Any]) -> None:
-    from sarqc.figures import ladder_view
-
-    view = ladder_view(ladder, recipe)
-    columns, rows = view["table"]["columns"], view["table"]["rows"]
-    cells = [[_cell(row[column["key"]]) for column in columns] for row in rows]
-    print_table([[column["title"] for column in columns], *cells])
-    _print_words(view)
-
-
-def _cell(value: Any) -> str:
-    return "–" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{100 * value:+.2f} %" if kind == "change" else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def print_summary(summary: PrintedRun) -> None:
     """Print the numbers of a finished run, for people."""
+    from sarqc.figures import ladder_view, tuning_view
 
     def line(name: str, value: str) -> None:
         typer.echo(f"{name:<22}{value}")
 
     if tuning := summary.get("tuning"):
-        _print_tuning(tuning, summary["recipe"])
+        _print_view(tuning_view(tuning, summary["recipe"]))
         return
     if ladder := summary.get("ladder"):
-        _print_ladder(ladder, summary["recipe"])
+        _print_view(ladder_view(ladder, summary["recipe"]))
         return
     line("share quantized", f"{summary['share_quantized']:.1%} of the parameters")
     for number, (what, which) in enumerate(_list_choices(summary)):
@@ -290,19 +252,6 @@ def print_summary(summary: PrintedRun) -> None:
     ratios = [layer["report"]["relative_recon"] for layer in summary["layers"]]
     recon = [ratio for ratio in ratios if ratio is not None]  # None: no token came
     line("reconstruction error", f"{sum(recon) / len(recon):.4g} relative, mean over {len(recon)} layers")
-
-
-def distances(summary: Divergences) -> list[tuple[str, str]]:
-    """Return distances of the predictions from the float model's, with standard errors, by name; empty if unknown."""
-    if summary.get("log_ratio") is None:
-        return []
-
-    kl = _with_error(summary["kl"], summary["kl_standard_error"])
-    return [
-        ("ln(ppl / float)", _with_error(summary["log_ratio"], summary["log_ratio_standard_error"])),
-        ("KL from float", f"{kl} nats a token, 99th percentile {summary['kl_99']:.3g}"),
-        ("same top token", _with_error(summary["same_top"], summary["same_top_standard_error"], ".1%")),
-    ]
 
 
 def _list_choices(summary: PrintedRun) -> list[tuple[str, str]]:

@@ -31,7 +31,7 @@ TREE = {
     "sarqc.engine": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study"}
     | {"sarqc.calibration", "sarqc.evaluation", "sarqc.checkpoints"},
-    "sarqc.jobs": GROUND | {"sarqc.checkpoints"},
+    "sarqc.jobs": GROUND | {"sarqc.checkpoints", "sarqc.study"},
     "sarqc.web": GROUND
     | {"sarqc.quantization", "sarqc.models", "sarqc.study", "sarqc.figures"}
     | {"sarqc.calibration.corpora", "sarqc.calibration.text_files"}

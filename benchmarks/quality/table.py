@@ -9,11 +9,18 @@ import numpy as np
 
 from benchmarks.quality.contenders import BASELINE, CONTENDERS, RIVAL
 from benchmarks.quality.results import Cell, Result
-from sarqc.study.intervals import signed
-from sarqc.study.paired import geometric_mean, paired_difference, paired_ratio
+from sarqc.study.intervals import span_text
+from sarqc.study.paired import Difference, geometric_mean, paired_difference, paired_ratio
 
 _QUANTITIES = ("perplexity", "kl", "same_top", "seconds", "wall", "peak_bytes")
 Numbers = Mapping[str, Any]  # of one contender: lists by draw, None where it was not measured; or "failed"
+
+
+def signed(difference: Difference, decimals: int) -> str:
+    """Return “+3.2 (−0.1 to 6.4)” of a difference without axes, for a table of both signs; 0 has none."""
+    mean, low, high = (float(part) for part in (difference.mean, difference.low, difference.high))
+    sign = "+" if round(mean, decimals) > 0 else ""
+    return sign + span_text(mean, low, high, decimals)
 
 
 def summarised(results: Mapping[Cell, Result]) -> dict[str, Any]:

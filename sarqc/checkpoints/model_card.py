@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import cast
 
 import yaml
 
 from sarqc.checkpoints.formats import Format, describe_answers, tried, who_can_load
-from sarqc.documents import FORMAT_WORDS, Summary
+from sarqc.documents import FORMAT_WORDS, Summary, distances
 from sarqc.recipe import Recipe
 
 
@@ -138,13 +137,7 @@ def _measurements(summary: Summary) -> str:
             ("perplexity, " + protocol["corpus"], _number(summary["perplexity"]), _number(summary["perplexity_float"]))
         )
         protocols.append(("Perplexity", protocol))
-    if summary.get("log_ratio") is not None:
-        rows += [
-            ("ln(perplexity / that of the original)", _with_error(summary, "log_ratio", ".4f"), ""),
-            ("KL from the original, nats a token", _with_error(summary, "kl", ".4f"), ""),
-            ("its 99th percentile over tokens", _number(summary["kl_99"]), ""),
-            ("tokens with the same most probable one", _with_error(summary, "same_top", ".1%"), ""),
-        ]
+    rows += [(name, value, "") for name, value in distances(summary)]
     for name, task in summary["tasks"].items():
         both = (task["quantized"], task["float"])
         values = [f"{model['accuracy']:.1%} ± {model['standard_error']:.1%}" for model in both]
@@ -164,13 +157,6 @@ def _measurements(summary: Summary) -> str:
     if baseline := summary.get("baseline"):
         measured += f"\n\n{baseline['words']}"
     return measured + "\n\nProtocols:\n\n" + "\n".join(f"- {line}" for line in words)
-
-
-def _with_error(summary: Summary, name: str, form: str) -> str:
-    """Return a measured number with its standard error over the windows of the text, where there are several."""
-    numbers = cast(Mapping[str, float | None], summary)
-    error = numbers[f"{name}_standard_error"]
-    return f"{numbers[name]:{form}}" + ("" if error is None else f" ± {error:{form}}")
 
 
 def _number(value: float | None) -> str:

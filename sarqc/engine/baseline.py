@@ -1,6 +1,5 @@
 """GPTQ 1 % on the same grid and texts as a run, and how much the run's perplexity is lower."""
 
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -19,7 +18,7 @@ from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import METHODS
 from sarqc.recipe import BASELINE, Recipe
 from sarqc.study.evidence import Evidence
-from sarqc.study.paired import Difference, paired_difference
+from sarqc.study.paired import paired_difference
 
 _TITLE = METHODS[BASELINE].title
 
@@ -71,7 +70,7 @@ def _explain_absence(reason: str) -> Baseline:
 def _compare(perplexity: float, run: Divergence, baseline: Divergence, test: str) -> Baseline:
     """Compare by windows: what both methods find easy or hard in one is not a difference."""
     difference = paired_difference(np.array(run.log_ratios), np.array(baseline.log_ratios))
-    evidence = windows_evidence(difference, test)
+    evidence = Evidence.of_windows(difference, quantity="perplexity", reference=f"{_TITLE} at the same grid", text=test)
     return {
         "method": BASELINE,
         "reason": "",
@@ -82,18 +81,3 @@ def _compare(perplexity: float, run: Divergence, baseline: Divergence, test: str
         "words": f"{evidence.words}.",
         **divergences(baseline),
     }
-
-
-def windows_evidence(difference: Difference, test: str) -> Evidence:
-    """Return the evidence of a single calibration draw: of ln perplexities, run less baseline, over windows."""
-    low, high = float(difference.low), float(difference.high)
-    return Evidence.of_log(
-        float(difference.mean),
-        low,
-        high,
-        quantity="perplexity",
-        over="windows" if math.isfinite(low) else "nothing",
-        count=int(difference.draws) if math.isfinite(low) else 1,
-        reference=f"{_TITLE} at the same grid",
-        text=test,
-    )

@@ -1,8 +1,8 @@
 """The gain of a repair: the original checkpoint, measured beside the float model, and the same repaired."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -17,8 +17,8 @@ from sarqc.events import Event
 from sarqc.plain import measured as or_none
 from sarqc.quantization.methods import ExistingCodes
 from sarqc.quantization.repair import UNCHANGED, WORSE
-from sarqc.study.intervals import error_decimals, span_text
-from sarqc.study.paired import Difference, paired_difference
+from sarqc.study.evidence import Evidence
+from sarqc.study.paired import paired_difference
 
 
 def unrepaired_job(job: CalibrationJob) -> CalibrationJob:
@@ -59,6 +59,12 @@ def gain(run: RunContext) -> Repair:
         words = f"What the repair is worth was not measured: {STATES_GONE}."
         return {**nothing, "perplexity_found": perplexity, "words": words}
     kl = paired_difference(np.array(after.kls), np.array(before.kls))
+    evidence = Evidence.of_windows(
+        kl.scaled(1 / before.kl.mean),
+        quantity="KL",
+        reference="the file as found",
+        text=Path(run.recipe.test or "").name,
+    )
     ratio = paired_difference(np.array(after.log_ratios), np.array(before.log_ratios))
     return {
         **nothing,
@@ -70,30 +76,16 @@ def gain(run: RunContext) -> Repair:
         "log_ratio_difference": float(ratio.mean),
         "log_ratio_difference_standard_error": or_none(float(ratio.error)),
         "verdict": kl.verdict(()),
-        "words": gain_words(before.kl.mean, after.kl.mean, kl),
+        "words": gain_words(before.kl.mean, after.kl.mean, evidence),
     }
 
 
-def gain_words(before: float, after: float, difference: Difference) -> str:
-    """Describe the change of KL in words: the decrease, no gain, or an increase."""
-    span = f"from {before:.4g} to {after:.4g} nats a token"
-    if not math.isfinite(difference.error):
-        return f"KL went {span} on a single window, which says nothing about chance."
-    match difference.verdict(()):
-        case -1:
-            return f"The repair lowers KL from the original by {_with_interval(difference.scaled(-1))}, {span}."
-        case 1:
-            change = _with_interval(difference)
-            return f"No gain: the repair raises KL from the original by {change}, {span}. Keep the file as it is."
-    change = _with_interval(difference)
-    return f"No gain: KL from the original went {span}, not a significant change: {change}."
-
-
-def _with_interval(difference: Difference) -> str:
-    """Return “0.0123 (0.0101 to 0.0145)”: a change with its 95 % interval."""
-    mean, doubt = float(difference.mean), float(difference.doubt)
-    decimals = min(12, max(2, error_decimals(doubt))) if doubt > 0 else 4
-    return span_text(mean, float(difference.low), float(difference.high), decimals)
+def gain_words(before: float, after: float, evidence: Evidence) -> str:
+    """Describe the change of KL: the decrease, no gain, or an increase."""
+    words = f"KL from the original went from {before:.4g} to {after:.4g} nats a token, {evidence.clause}."
+    if not evidence.has_interval or evidence.high < 0:
+        return words
+    return f"No gain: {words}{' Keep the file as it is.' if evidence.low > 0 else ''}"
 
 
 def _layers_words(layers: int, unchanged: int, worse: int) -> str:

@@ -272,6 +272,9 @@ def _run_line(run: RunContext, writer: StudyWriter) -> Line:
         kl = np.full(shape, np.nan)
         kl[0, 0, own] = measured.divergence.kl.mean
         arrays["kl"] = writer.add(kl, AXES)
+        windows = np.full((*shape, len(measured.divergence.log_ratios)), np.nan)
+        windows[0, 0, own] = measured.divergence.log_ratios
+        arrays["log_ratios"] = writer.add(windows, (*AXES, "window"))
     if (mean := measured.mean_accuracy()) is not None:
         accuracy[0, 0, own] = mean[0]
         correct = np.full((*shape, len(measured.correct)), UNMEASURED, dtype=np.uint8)

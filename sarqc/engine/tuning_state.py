@@ -21,7 +21,7 @@ from sarqc.quantization.methods import Method
 from sarqc.recipe import BASELINE, Recipe
 from sarqc.recipe.fields import DRAWS
 from sarqc.study.evidence import Evidence, Verdict
-from sarqc.study.gain import gains, of_one_draw
+from sarqc.study.gain import gains
 from sarqc.study.paired import paired_difference, spans
 
 _NEXT: dict[Verdict, Next] = {"better": "run", "equal": "keep", "worse": "keep", "unknown": "go_on"}
@@ -219,8 +219,9 @@ class TuningState(ModelComparison):
         draw_gains = []
         for draw, windows in enumerate(search.windows[:, leading]):
             if np.isfinite(windows).all():
-                mean, low, high = of_one_draw(windows)
-                draw_gains.append(DrawGain(row=leading, draw=draw, better=mean, low=or_none(low), high=or_none(high)))
+                gain = paired_difference(windows, np.zeros(1))
+                mean, low, high = (or_none(float(part)) for part in (gain.mean, gain.low, gain.high))
+                draw_gains.append(DrawGain(row=leading, draw=draw, better=mean or 0.0, low=low, high=high))
         return draw_gains
 
     def _rows(self, search: Search) -> list[TuningRow]:

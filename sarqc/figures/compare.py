@@ -1,23 +1,28 @@
 """Studies side by side: where their recipes differ, their numbers, and their curves overlaid."""
 
+import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict
 
 import numpy as np
 
-from sarqc.documents import Tuned
+from sarqc.documents import EvidenceDocument, Tuned, test_text
 from sarqc.errors import Refused
 from sarqc.figures.drawing import Figure, Point, Role
-from sarqc.figures.numbers import NBSP, lam_text, number, perplexity_text, significant
+from sarqc.figures.numbers import lam_text, perplexity_text, significant
 from sarqc.figures.panels import Curve, Panel, stack
+from sarqc.figures.sentence import QualityName
 from sarqc.figures.titles import constant_finding, set_finding
 from sarqc.figures.view import default_line, start_of
 from sarqc.plain import measured
 from sarqc.quantization.storage import bits_per_weight
 from sarqc.recipe import Recipe, public_name
 from sarqc.study.document import Line, Study
+from sarqc.study.evidence import Evidence
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts
+from sarqc.study.paired import paired_difference, paired_items, paired_ratio
 
 BITS_IN_FULL = "Bits per quantized weight, scales and zero points or biases included"
 LETTERS = "ABCDEFGH"  # of the studies of a comparison, at most eight
@@ -39,12 +44,13 @@ class RecipeDifference(TypedDict):
 
 
 class ComparedNumber(TypedDict):
-    """A quantity at the chosen point of each study; null where it was not measured."""
+    """A quantity at the chosen point of each study; null where it was not measured. Of a quality also its comparisons:
+    with the first study, or with GPTQ 1 % where that is the quantity."""
 
     title: str
     kind: str
     values: list[float | None]
-    notes: NotRequired[list[str]]  # what stands beside each value, such as its interval; empty: nothing
+    evidence: NotRequired[list[EvidenceDocument | None]]
 
 
 class TextColumn(TypedDict):
@@ -73,7 +79,7 @@ class Ending:
     """Results that a run reports at its end and its study lacks."""
 
     tuned: Tuned | None = None  # of a run that tuned
-    against_gptq: float | None = None  # relative difference of the perplexity to that of GPTQ 1 %
+    evidence: EvidenceDocument | None = None  # beside GPTQ 1 %
 
 
 @dataclass(frozen=True)
@@ -124,9 +130,13 @@ def compare_view(studies: Sequence[Study], endings: Sequence[Ending] | None = No
     pairs = zip(studies, endings or [Ending()] * len(studies), strict=True)
     sides = [_Side(_chosen_facts(study), ending) for study, ending in pairs]
     layers, layers_on = _layers(sides)
+    differences = _recipe_differences(sides)
     return {
-        "studies": [{"id": side.study.id, "name": f"{LETTERS[i]}: {side.study.title}"} for i, side in enumerate(sides)],
-        "differences": _recipe_differences(sides),
+        "studies": [
+            {"id": side.study.id, "name": f"{LETTERS[i]}: {_name(sides, differences, i)}"}
+            for i, side in enumerate(sides)
+        ],
+        "differences": differences,
         "numbers": _numbers(sides),
         "layers": layers,
         "layers_on": layers_on,
@@ -140,28 +150,11 @@ def _check_comparable(studies: Sequence[Study]) -> None:
     same_text = "Pick runs with one test text, window and number of test tokens, or run them again so."
     for what, values, remedy in (
         ("the models differ", [study.model.name for study in studies], "Pick runs of one model."),
-        ("the test texts differ", map(_test, studies), same_text),
+        ("the test texts differ", [test_text(study.protocol) for study in studies], same_text),
     ):
         known = list(dict.fromkeys(value for value in values if value))
         if len(known) > 1:
             raise Refused(f"{what}: {'; '.join(known)}", "compare", remedy)
-
-
-def _test(study: Study) -> str:
-    """Return the test text with all that perplexities depend on; empty where there is none."""
-    test = study.protocol.get("test") or {}
-    if not test or not test.get("corpus"):
-        return ""
-    parts = [str(test["corpus"])]
-    if test.get("part"):
-        parts.append(test["part"])
-    if test.get("window"):
-        parts.append(f"window {number(test['window'], 0)}")
-    if test.get("begin", "none") != "none":
-        parts.append(f"each behind {test['begin']}")
-    if test.get("predicted_tokens"):
-        parts.append(f"{number(test['predicted_tokens'], 0)} tokens")
-    return ", ".join(parts)
 
 
 def _chosen_facts(study: Study) -> LineFacts:
@@ -192,6 +185,15 @@ def _recipe_differences(sides: Sequence[_Side]) -> list[RecipeDifference]:
         for key in fields
     ]
     return [row for row in rows if any(value != row["values"][0] for value in row["values"][1:])]
+
+
+def _name(sides: Sequence[_Side], differences: Sequence[RecipeDifference], index: int) -> str:
+    """Return the title of a study; where others have the same, what of its recipe they don't have."""
+    titles = [side.study.title for side in sides]
+    if len({*titles}) == len(titles) or not differences:
+        return titles[index]
+    values = ((row["title"], row["values"][index]) for row in differences[:3])
+    return ", ".join(f"{title} {'none' if value is None else value}" for title, value in values)
 
 
 def _lam(side: _Side) -> float | str | None:
@@ -227,12 +229,65 @@ def _numbers(sides: Sequence[_Side]) -> list[ComparedNumber]:
         for title, kind, values in rows
         if any(value is not None for value in values)
     ]
-    against = [side.ending.against_gptq for side in sides]
-    if any(value is not None for value in against):  # of each on its own texts
-        notes = [_interval(side.ending.tuned) for side in sides]
-        title = "Perplexity against GPTQ 1 %"
-        compared.insert(1, {"title": title, "kind": "change", "values": against, "notes": notes})
+    for row in compared:
+        if (quality := _QUALITIES.get(row["title"])) is not None:
+            known = _beside_first(sides, quality)
+            row["evidence"] = [None if evidence is None else evidence.to_json() for evidence in known]
+    if any(side.ending.evidence is not None for side in sides):  # of each on its own texts
+        against = [side.ending.evidence for side in sides]
+        values = [None if document is None else document["change"] for document in against]
+        row = {"title": "Perplexity against GPTQ 1 %", "kind": "change", "values": values, "evidence": against}
+        compared.insert(1, row)
     return compared
+
+
+_QUALITIES: dict[str, QualityName] = {"Perplexity, unseen text": "perplexity", "Accuracy": "accuracy"}
+
+
+def _beside_first(sides: Sequence[_Side], quality: QualityName) -> list[Evidence | None]:
+    """Return the comparison of each study with the first, None for that, with intervals that hold for all at once."""
+    return [None, *(_compare(side, sides[0], quality, len(sides) - 1) for side in sides[1:])]
+
+
+def _compare(side: _Side, first: _Side, quality: QualityName, among: int) -> Evidence | None:
+    """Compare two studies: over the draws that both have, or over windows or items of one draw; without an interval
+    where they have neither."""
+    value, other = (_perplexity(each) if quality == "perplexity" else each.at_start(quality) for each in (side, first))
+    if value is None or other is None:
+        return None
+    facts: dict[str, Any] = {"quantity": quality, "reference": LETTERS[0], "is_best": False}
+    if quality == "accuracy":
+        answers = _in_common(side, first, "correct")
+        if not len(answers[0]) or side.facts.accuracy is None:
+            return None
+        return side.facts.accuracy.compare(paired_items(*answers).chosen_of(among), LETTERS[0], is_best=False)
+    ours, theirs = _in_common(side, first, "perplexity")
+    if len(ours) > 1:
+        return Evidence.of_difference(paired_ratio(ours, theirs).chosen_of(among), **facts)
+    windows = _in_common(side, first, "log_ratios")
+    if len(windows[0]):
+        return Evidence.of_windows(paired_difference(*(each[0] for each in windows)).chosen_of(among), **facts)
+    return Evidence.of_log(math.log(value / other), math.nan, math.nan, over="nothing", count=len(ours), **facts)
+
+
+def _in_common(side: _Side, first: _Side, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return a quantity of two studies at their points, in the draws of calibration text that both have: D …."""
+    ours, theirs = _by_draw(side, name), _by_draw(first, name)
+    shared = [draw for draw in ours if draw in theirs and ours[draw].shape == theirs[draw].shape]
+    return np.array([ours[draw] for draw in shared]), np.array([theirs[draw] for draw in shared])
+
+
+def _by_draw(side: _Side, name: str) -> dict[str, np.ndarray]:
+    """Return a measured quantity at the chosen point, by what the calibration text of a draw depends on."""
+    values, text = side.facts.read(name), dict(side.study.protocol.get("calibration") or {})
+    is_drawn = text.get("sampling") != "sequential"
+    by_draw = {} if values is None else dict(zip(side.line.draws, values, strict=True))
+    at = side.start["gamma"], side.start["lambda"]
+    return {
+        json.dumps(text | {"seed": seed if is_drawn else None}): value[at]
+        for seed, value in by_draw.items()
+        if np.isfinite(value[at]).all()
+    }
 
 
 def _bits(side: _Side) -> float | None:
@@ -248,14 +303,6 @@ def _perplexity(side: _Side) -> float | None:
     if side.ending.tuned is not None:
         return side.ending.tuned["perplexity"]
     return side.at_start("perplexity")
-
-
-def _interval(tuned: Tuned | None) -> str:
-    """“−5.0 to −1.2 %”."""
-    low, high = (tuned["against_gptq_low"], tuned["against_gptq_high"]) if tuned else (None, None)
-    if low is None or high is None:
-        return ""
-    return f"{number(100 * low, 1)} to {number(100 * high, 1)}{NBSP}%"
 
 
 def _layers(sides: Sequence[_Side]) -> tuple[list[ComparedNumber], str]:
@@ -327,14 +374,14 @@ def _overlay(sides: Sequence[_Side]) -> Figure:
 
 
 def _finding(sides: Sequence[_Side]) -> str:
-    """Name the study with the lowest perplexity at its chosen point; their draws need not be the same, so that no
-    interval says how sure that is."""
-    known = [(value, LETTERS[i]) for i, side in enumerate(sides) if (value := _perplexity(side)) is not None]
-    texts = [(perplexity_text(value), letter) for value, letter in sorted(known)]
-    if len(texts) < 2 or texts[0][0] == texts[1][0]:
+    """Compare the study with the lowest perplexity at its chosen point with the first; where that is the lowest, the
+    next one."""
+    known = _beside_first(sides, "perplexity")
+    compared = [(evidence.change, at, evidence) for at, evidence in enumerate(known) if evidence is not None]
+    if not compared:
         return ""
-    (lowest, best), (second, next_) = texts[:2]
-    return f"{best} has the lowest perplexity: {lowest}, {next_} {second}"
+    _, at, evidence = min(compared)
+    return f"{LETTERS[at]} \u2013 {evidence.words}"
 
 
 def _series(index: int) -> Role:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from sarqc.documents import LadderEnd, LadderRow, LadderRun
+from sarqc.documents import EvidenceDocument, LadderEnd, LadderRow, LadderRun
 from sarqc.figures.drawing import (
     HOVER,
     PAPER,
@@ -28,9 +28,8 @@ from sarqc.figures.numbers import (
     Headings,
     counted,
     data_table,
-    difference_decimals,
-    difference_text,
     draws_text,
+    interval_headings,
     join_names,
     lam_text,
     number,
@@ -38,7 +37,6 @@ from sarqc.figures.numbers import (
 )
 from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.figures.titles import constant_finding, fit_text, set_finding
-from sarqc.plain import measured
 from sarqc.recipe import fitting_text
 from sarqc.study.evidence import Evidence
 from sarqc.study.ladder import LAMBDA, QUALITIES, Ladder, LadderPoint, Rung, rungs_of
@@ -57,7 +55,6 @@ class _Side(NamedTuple):
 
 
 _NAMED = 3  # steps in a sentence at most; the figure has all
-_KL = 1.0  # nats, the size that decides how many decimals a difference has
 SIDES = (
     _Side("perplexity", "Perplexity on unseen text", "Perplexity", perplexity_text, "x", (0.0, 0.47)),
     _Side("kl", "KL to the float model, nats a token", "KL, nats", lambda value: number(value, 3), "x2", (0.53, 1.0)),
@@ -116,39 +113,22 @@ class LadderStep(TypedDict):
     title: str
 
 
-class Worth(TypedDict):
-    """A difference with the ends of its 95 % interval; null where one draw can't say."""
-
-    mean: float | None
-    low: float | None
-    high: float | None
-    clear: bool  # of 0
-
-
 class LadderWords(TypedDict):
     """Of a ladder what is not drawn: its steps in their order, what each is worth before and after all the others, and
     a sentence on λ."""
 
     steps: list[LadderStep]
-    alone: list[Worth]
-    last: list[Worth]
+    alone: list[EvidenceDocument]
+    last: list[EvidenceDocument]
     words: str
 
 
 def ladder_words(ladder: Ladder) -> LadderWords:
     """Return the steps of a ladder with what each is worth, and its sentence."""
     titles = {"refine": "refinement", "lambda": f"λ = {lam_text(LAMBDA)}"}
-    alone, last = (
-        [worth_of(worths[step]["perplexity"]) for step in ladder.steps] for worths in (ladder.alone, ladder.last)
-    )
+    alone, last = ([_worth(worths[step]).to_json() for step in ladder.steps] for worths in (ladder.alone, ladder.last))
     steps: list[LadderStep] = [{"name": step, "title": titles.get(step, step)} for step in ladder.steps]
     return {"steps": steps, "alone": alone, "last": last, "words": _sentence(ladder)}
-
-
-def worth_of(difference: Difference) -> Worth:
-    """Return a difference without axes as plain numbers."""
-    mean, low, high = (measured(float(value)) for value in (difference.mean, difference.low, difference.high))
-    return {"mean": mean, "low": low, "high": high, "clear": difference.verdict(()) != 0}
 
 
 def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] = MappingProxyType({})) -> Figure:
@@ -182,26 +162,35 @@ def ladder_figure(rungs: Sequence[Rung], bits: int, waiting: Mapping[str, str] =
 def _finding(rungs: Sequence[Rung]) -> str:
     """Return the step after GPTQ that lowers perplexity most, of those that clearly do; empty without one."""
     steps = [rung for rung in rungs if rung.step not in ("nearest", "gptq") and "perplexity" in rung.differences]
-    clear = [rung for rung in steps if rung.differences["perplexity"].verdict(()) < 0]
+    clear = [rung for rung in steps if step_evidence(rung).verdict == "better"]
     if not clear:
         return ""
-    best = min(clear, key=lambda rung: float(rung.differences["perplexity"].mean))
+    best = min(clear, key=lambda rung: step_evidence(rung).change)
     words = "learned rounding" if best.step == "learned" else step_words(best.step, best.fitting, best.lam)
     return fit_text(f"Largest gain after GPTQ: {words}")
 
 
 def _sentence(ladder: Ladder) -> str:
     """State the worth of λ on the min–max grid, and on the grid with every other step taken."""
-    alone, last = (steps["lambda"]["perplexity"] for steps in (ladder.alone, ladder.last))
     parts = [
-        f"{_evidence(worth, 'without it').words} {place}"
-        for worth, place in ((alone, "on the min–max grid"), (last, "after the others"))
+        f"{_worth(steps['lambda']).words} {place}"
+        for steps, place in ((ladder.alone, "on the min–max grid"), (ladder.last, "after the others"))
     ]
     return f"λ = {lam_text(LAMBDA)}: {'; '.join(part[0].lower() + part[1:] for part in parts)}."
 
 
-def _evidence(change: Difference, reference: str) -> Evidence:
-    return Evidence.of_difference(change, quantity="perplexity", reference=reference)
+def _worth(changes: Mapping[str, Difference]) -> Evidence:
+    """Return the comparison of a point with the same without a step."""
+    return Evidence.of_difference(changes["perplexity"], quantity="perplexity", reference="without it")
+
+
+def step_evidence(rung: Rung, quality: str = "perplexity") -> Evidence:
+    """Return the comparison of a rung with the one before it; of KL as a share of the mean there."""
+    change = rung.differences[quality]
+    if quality != "kl":
+        return Evidence.of_difference(change, quantity="perplexity", reference="before it")
+    before = rung.mean("kl") - float(change.mean)
+    return Evidence.of_difference(change.scaled(1 / before), quantity="KL", reference="before it")
 
 
 def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
@@ -229,11 +218,8 @@ def _add_side(figure: Figure, rungs: Sequence[Rung], side: _Side) -> None:
         left = first - low > high - last  # the words stand on the emptier side
         text, narrow = side.show(values[index]), None
         if difference is not None:
-            text = difference_text(difference, 50.0 if side.quality == "perplexity" else _KL)
-            mean, doubt = float(difference.mean), float(difference.doubt)
-            coarse = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 1 else 2
-            decimals = coarse if side.quality == "perplexity" else difference_decimals(doubt, _KL)
-            narrow = {"text": number(mean, decimals)}  # on a phone without the interval
+            evidence = step_evidence(rung, side.quality)
+            text, narrow = evidence.span, {"text": evidence.size}  # on a phone without the interval
         place = {"x": first, "xanchor": "right", "xshift": -6} if left else {"x": last, "xshift": 6}
         place |= {"xref": side.axis, "yref": "y", "y": index, "yanchor": "middle"}
         color = "var(--ink)" if rung.step == "lambda" else "var(--ink-2)"
@@ -268,7 +254,7 @@ def _bars(side: _Side, values: list[float], bars: list[Span], texts: list[str]) 
 
 
 def _hover(rung: Rung, value: float, side: _Side) -> str:
-    change = f", {difference_text(rung.differences[side.quality], 1.0)} in this step" if rung.differences else ""
+    change = f", {step_evidence(rung, side.quality).clause}" if rung.differences else ""
     return f"{rung_name(rung)}: {side.show(value)}{change}"
 
 
@@ -278,7 +264,7 @@ def _aria(rungs: Sequence[Rung], bits: int) -> str:
     steps = []
     for rung in rungs:
         value = perplexity_text(rung.mean("perplexity"))
-        change = f", {difference_text(rung.differences['perplexity'], 50.0)}" if rung.differences else ""
+        change = f", {step_evidence(rung).clause}" if rung.differences else ""
         steps.append(f"{rung_name(rung)} {value}{change}")
     return (
         f"Perplexity step by step at {bits} bits, paired over {draws_text(len(rungs[0].values['perplexity']))}: "
@@ -291,13 +277,9 @@ _COLUMNS: Headings = (
     ("step", "Step", "text"),
     ("draws", "Draws", "plain"),
     ("perplexity", "Perplexity, unseen text", "perplexity"),
-    ("perplexity_difference", "In this step, paired", "difference"),
-    ("perplexity_low", "95 % from", "difference"),
-    ("perplexity_high", "95 % to", "difference"),
+    *interval_headings("perplexity_difference", "Change by this step", "change"),
     ("kl", "KL to the float model, nats a token", "significant"),
-    ("kl_difference", "In this step, paired", "significant"),
-    ("kl_low", "95 % from", "significant"),
-    ("kl_high", "95 % to", "significant"),
+    *interval_headings("kl_difference", "Change by this step", "change"),
 )
 
 
@@ -336,9 +318,8 @@ def ladder_table(ladder: LadderRun, rungs: Sequence[Rung]) -> DataTable:
         rows.append({"step": "Float model", "perplexity": ladder["perplexity_float"]})
     for rung in rungs:
         row: dict[str, Any] = {"step": rung_name(rung), "draws": _draw_count(rung), **rung.means}
-        for name, difference in rung.differences.items():
-            ends = zip(("difference", "low", "high"), (difference.mean, difference.low, difference.high), strict=True)
-            row |= {f"{name}_{end}": float(value) for end, value in ends if np.isfinite(value)}
+        for name in rung.differences:
+            row |= step_evidence(rung, name).columns(f"{name}_difference")
         rows.append(row)
     return data_table(_COLUMNS, rows)
 
@@ -387,7 +368,7 @@ def _worths(ladder: LadderRun, rungs: Sequence[Rung]) -> list[Piece]:
     """“On toy at 2 bits the searched range is worth the most: 3.9 % lower perplexity than before it (95 %: 2.8 to
     5.0 %, four draws); then λ = 0.1 (1.2 % lower) and refinement (0.8 % lower).”
     """
-    before = {_name(rung): _evidence(rung.differences["perplexity"], "before it") for rung in rungs[1:]}
+    before = {_name(rung): step_evidence(rung) for rung in rungs[1:]}
     better = [name for name in before if before[name].verdict == "better"]
     lead = f"On {ladder['model']} at {ladder['bits']} bits"
     if not better:

@@ -31,7 +31,10 @@ def measurement_facts(facts: LineFacts) -> list[Fact]:
     """Return the protocol as pairs of a heading and a plain text."""
     study, line, model = facts.study, facts.line, facts.study.model
     draws = ", ".join(str(seed) for seed in line.draws)
-    bars = "95 % interval (Student’s t) of the paired difference to the baseline over calibration draws"
+    bars = (
+        "95 % interval (Student’s t) of the paired difference to the baseline over calibration draws, for all λ of a "
+        "curve at once"
+    )
     if is_point(line):
         bars = f"beside values the 95 % interval over calibration draws, beside differences the {bars}"
     has_bars, has_curve = facts.perplexity is not None and len(line.draws) > 1, len(line.lams) > 1
@@ -47,7 +50,7 @@ def measurement_facts(facts: LineFacts) -> list[Fact]:
         ("λ and γ", _choice_text(line) if line.selected else None),
         ("Calibration draws", f"{len(line.draws)} (seeds {draws})" if len(line.draws) > 1 else "1"),
         *(_protocol_text(key, value) for key, value in study.protocol.items()),
-        ("Error bars, “from … to …”", bars if has_bars else None),
+        ("Intervals, “95 %: … to …”", bars if has_bars else None),
         (
             "Green band",
             "holds the best of the λ tried with 95 % confidence: all that no other λ clearly beats (paired Student’s t)"

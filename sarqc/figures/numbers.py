@@ -5,26 +5,19 @@ Axes in comments: D calibration draws, G γ values, M λ values.
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypedDict
-
-import numpy as np
 
 from sarqc.quantization.methods import METHODS
 from sarqc.study.document import Line
 from sarqc.study.facts import BaselinePoint, has_lam
-from sarqc.study.intervals import count_text, decimals_of, error_decimals, span_text
+from sarqc.study.intervals import count_text, decimals_of, error_decimals
+from sarqc.study.intervals import join_names as join_names
+from sarqc.study.intervals import lam_text as lam_text
 from sarqc.study.intervals import number as number
-from sarqc.study.paired import Difference, mean_over_draws, paired_ratio
 
 NBSP = "\u00a0"
 At = tuple[int, int]  # positions of γ and λ on the axes of a line
-
-
-def lam_text(value: float) -> str:
-    """Return λ and γ as the axis writes them."""
-    return f"{value:g}".replace("-", "\u2212")
 
 
 def computed_lam_text(value: float) -> str:
@@ -64,11 +57,6 @@ def draws_text(count: int) -> str:
     return f"{count_text(count)} draw{'' if count == 1 else 's'}"
 
 
-def join_names(names: Sequence[str]) -> str:
-    """Return “a”, “a and b”, “a, b and c”; empty without any."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
-
-
 def percent(value: float, decimals: int = 0) -> str:
     """Return a share (0 to 1) in per cent."""
     return f"{number(100 * value, decimals)}{NBSP}%"
@@ -95,17 +83,6 @@ def difference_decimals(doubt: float, value: float) -> int:
     if not math.isfinite(doubt) or doubt <= 0:
         return base
     return int(min(4 if abs(value) <= 1 else 3, max(base, error_decimals(doubt), 0)))
-
-
-def difference_text(difference: Difference, value: float) -> str:
-    """Format a difference without axes, with its interval. ``value``: the size compared, for the decimals."""
-    decimals = difference_decimals(float(difference.doubt), value)
-    return span_text(float(difference.mean), float(difference.low), float(difference.high), decimals)
-
-
-def unsigned(difference: Difference) -> Difference:
-    """Return the difference with a mean that is not negative: “2.9 better” has no sign."""
-    return difference.scaled(-1 if difference.mean < 0 else 1)
 
 
 Format = Callable[[float], str]
@@ -138,47 +115,6 @@ def counted(count: int, noun: str) -> str:
 
 
 SAME = 0.005  # a change below this share is none once it is rounded to whole per cents
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """A positive quantity over another in the draws that have both, G M: of means, as the Lab's other changes are."""
-
-    mean: np.ndarray
-    paired: Difference  # by draw, for the verdict
-
-    def known(self, at: At) -> bool:
-        return bool(np.isfinite(self.mean[at]))
-
-    def clear(self, at: At) -> bool:
-        """Return whether the draws show the direction; the ratio of a single draw stands as it is."""
-        error = self.paired.error[at]
-        if not math.isfinite(error) or error == 0:
-            return True
-        verdict = self.paired.verdict(at)
-        return verdict != 0 and (verdict > 0) == bool(self.mean[at] > 1)
-
-    def same(self, at: At) -> bool:
-        return bool(abs(self.mean[at] - 1) < SAME)
-
-    def change_in(self, name: str, at: At) -> str:
-        """Return “31 % less drift”, of a name."""
-        ratio = self.mean[at]
-        return f"{change_text(ratio - 1)}{NBSP}{'less' if ratio < 1 else 'more'} {name}"
-
-
-def ratio_of(values: np.ndarray, reference: np.ndarray) -> Ratio:
-    """Return the ratio of ``values`` (D G M) to ``reference``, which broadcasts against them."""
-    values, reference = np.broadcast_arrays(values, reference)
-    with np.errstate(invalid="ignore"):
-        both = np.isfinite(values) & np.isfinite(reference) & (values > 0) & (reference > 0)
-    above, below = (np.where(both, part, np.nan) for part in (values, reference))
-    return Ratio(mean_over_draws(above) / mean_over_draws(below), paired_ratio(above, below))
-
-
-def is_unclear(difference: Difference) -> bool:
-    """Return True for a difference without axes of several draws that do not show it clearly."""
-    return bool(math.isfinite(difference.error) and difference.verdict(()) == 0)
 
 
 def change_text(change: float) -> str:

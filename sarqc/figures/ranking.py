@@ -30,20 +30,16 @@ from sarqc.figures.numbers import (
     accuracy_text,
     baseline_name,
     baseline_title,
-    difference_decimals,
-    difference_text,
     draws_text,
-    is_unclear,
     lam_text,
-    number,
     perplexity_text,
-    unsigned,
 )
 from sarqc.figures.titles import constant_finding, set_finding
 from sarqc.recipe import method_title, short_fitting
 from sarqc.study.document import Line, Study
+from sarqc.study.evidence import Evidence
 from sarqc.study.facts import LineFacts, Quality, has_lam, line_facts, once_a_line
-from sarqc.study.paired import Difference, interval_of_draws, paired_items
+from sarqc.study.paired import interval_of_draws, paired_items
 
 WIDE = 760  # pixels of the figure, below which it is drawn as on a phone
 # Two panels side by side, with a column of values between them; narrower on a phone.
@@ -53,7 +49,7 @@ NARROW_LEFT, NARROW_RIGHT = (0.0, 0.33), (0.64, 1.0)
 
 @dataclass(frozen=True)
 class _Row:
-    """One method: its name, its value, and its paired difference to its baseline, in the shown unit."""
+    """One method: its name, its value, and its comparison with its baseline."""
 
     line: str | None  # where a click leads; None for a point of another line
     label: str
@@ -61,8 +57,8 @@ class _Row:
     point: str  # “λ = 0.3”, or nothing
     value: float
     ends: tuple[float, float]  # of its 95 % interval, not paired: over draws, of accuracies over items too
-    difference: Difference  # its interval allows for the choice of the best among all points of the line
-    against: str  # the baseline's name, or nothing where the row is one itself
+    evidence: Evidence | None  # None: not measured, or a baseline itself
+    is_baseline: bool = False
 
 
 @once_a_line  # the quality of a model is the same whichever layer of it is shown
@@ -93,12 +89,14 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
             stripe = {"xref": "paper", "yref": "y", "fillcolor": "var(--accent-soft)", "layer": "below"}
             layout["shapes"].append(box_shape((-1, 2), (at - 0.5, at + 0.5), {"width": 0}, **stripe))
     _add_values(figure, rows, show, reference)
-    _add_differences(figure, rows, lower)
+    _add_differences(figure, rows)
     value, side = ("Perplexity", "lower") if lower else ("Accuracy", "higher")
-    change = _add_unit("Difference", lower, ", ")
+    change = f"Difference, {'%' if lower else 'points'}"
     place = {**PAPER, "y": 1, "yshift": 4}
     add_note(figure, f"{value}, {side} is better", narrow={"text": value, "x": NARROW_LEFT[0]}, **place, x=LEFT[0])
-    add_note(figure, f"{change}, 95 %", narrow={"text": change, "x": NARROW_RIGHT[0]}, **place, x=RIGHT[0])
+    add_note(
+        figure, f"{change}, with 95 % intervals", narrow={"text": change, "x": NARROW_RIGHT[0]}, **place, x=RIGHT[0]
+    )
     figure["narrow"] |= {
         "layout.margin.l": 202,
         "layout.yaxis.tickfont.size": 11,
@@ -111,9 +109,7 @@ def methods(facts: LineFacts, quality_name: str = "perplexity") -> Figure | None
     }
     figure["aria"] = _aria(facts, rows, show, lower)
     set_finding(figure, constant_finding(_finding(rows, lower)))
-    most = max(row.difference.among for row in rows)
-    note = f", each at its best λ (chosen of up to {most})" if most > 1 else ""
-    figure["title"] = f"Every method of this study{note}"
+    figure["title"] = "Every method of this study, each at its best λ"
     return figure
 
 
@@ -131,27 +127,23 @@ def _rows(study: Study, bits: int, quality_name: str) -> list[_Row]:
     for line in lines:
         facts = line_facts(study, method=line.name, bits=bits, layer=None, with_identity=False)
         quality: Quality | None = getattr(facts, quality_name)
-        best = None if quality is None else _best(quality, quality_name)
+        best = None if quality is None else quality.best_point
         if quality is None or best is None:
             continue
         base, position = facts.baseline, facts.baseline_position
         is_baseline = base is not None and (position == best[1] or line.name == base.method)
-        paired, name = quality.best_of(), "" if base is None or is_baseline else baseline_title(base)
-        # As short as the room beside the differences is.
-        against = f"{name}, same grid" if name and base is not None and base.on_its_grid else name
-        difference = _UNKNOWN if paired is None else paired.at(best).scaled(1.0 if lower else 100.0)
+        evidence = None
+        if base is not None and not is_baseline:
+            # As short as the room beside the differences is.
+            evidence = quality.evidence(best, f"{baseline_title(base)}{', same grid' if base.on_its_grid else ''}")
         interval = _mean_interval(facts, quality, best, lower=lower)
-        rows.append(_Row(line.name, line.label, _short(line), _point(facts, best), *interval, difference, against))
+        row = (line.name, line.label, _short(line), _point(facts, best), *interval, evidence, is_baseline)
+        rows.append(_Row(*row))
         if base is not None and position is not None and base.method not in named:
             named.add(base.method)
             interval = _mean_interval(facts, quality, (0, position), lower=lower)
-            rows.append(_Row(None, baseline_name(base), baseline_name(base), "", *interval, _NONE, ""))
+            rows.append(_Row(None, baseline_name(base), baseline_name(base), "", *interval, None, is_baseline=True))
     return rows
-
-
-_NOTHING = np.array(math.nan)
-_UNKNOWN = Difference(_NOTHING, _NOTHING, np.array(0), np.array(0))
-_NONE = Difference(np.array(0.0), _NOTHING, np.array(0), np.array(0))  # of a baseline to itself
 
 
 def _short(line: Line) -> str:
@@ -160,12 +152,6 @@ def _short(line: Line) -> str:
     short = title.removesuffix(" penalty")
     lead = short if short.endswith((" + identity", " + saliency")) else title
     return " ".join(filter(None, [lead, short_fitting(line.fitting), "auto" if line.selected else ""]))
-
-
-def _best(quality: Quality, name: str) -> tuple[int, int] | None:
-    sign = 1 if name == "perplexity" else -1
-    measured = [(g, m) for g, m in enumerate(quality.best) if m is not None]
-    return min(measured, key=lambda at: sign * float(quality.mean[at]), default=None)
 
 
 def _mean_interval(
@@ -230,11 +216,12 @@ def _add_values(figure: Figure, rows: list[_Row], show: Format, reference: float
     add_note(figure, arrow, "var(--ink-2)", xref="paper", x=LEFT[0] if low else LEFT[1], **foot)
 
 
-def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
-    """Draw paired differences: none for a method without a baseline here, an open mark at 0 for a baseline itself."""
+def _add_differences(figure: Figure, rows: list[_Row]) -> None:
+    """Draw differences: none for a method without a baseline here, an open mark at 0 for a baseline itself."""
     layout = figure["layout"]
     values, low, high = (
-        np.array([float(getattr(row.difference, name)) for row in rows]) for name in ("mean", "low", "high")
+        np.array([100 * getattr(row.evidence, name, 0.0 if row.is_baseline else math.nan) for row in rows])
+        for name in ("change", "low", "high")
     )
     known = np.isfinite(values)
     span = _range(values, (low, high), known, []) if known.sum() > 1 else (-1.0, 1.0)
@@ -243,18 +230,15 @@ def _add_differences(figure: Figure, rows: list[_Row], lower: bool) -> None:
     layout["xaxis2"] = {**PLAIN_AXIS, "domain": list(RIGHT), "range": list(span), "nticks": 4, "anchor": "y"}
     zero = line_shape([0], (-0.6, len(rows) - 0.4), "var(--ink-3)", xref="x2", yref="y")
     layout["shapes"].append(zero | {"layer": "below"})
-    texts = [f"{row.label}: {_against(row, lower)}" for row in rows]
+    texts = [f"{row.label}: {_against(row)}" for row in rows]
     trace = _dots("difference", rows, values, (low, high), span, texts, "x2")
     symbols = zip(trace["marker"]["symbol"], rows, strict=True)
-    trace["marker"]["symbol"] = [symbol if row.against else f"{symbol}-open" for symbol, row in symbols]
+    trace["marker"]["symbol"] = [f"{symbol}-open" if row.is_baseline else symbol for symbol, row in symbols]
     figure["data"].append(trace)
     for at, row in enumerate(rows):
-        text = "–"
-        if known[at] and not row.against:
-            text = "baseline"
-        elif known[at]:  # the bar is the interval; in figures it is in the text of the point
-            decimals = difference_decimals(float(row.difference.doubt), 50.0)
-            text = f"{number(float(values[at]), decimals)}  {row.against}"
+        text = "baseline" if row.is_baseline else "–"
+        if row.evidence is not None:  # the bar is the interval; in figures it is in the text of the point
+            text = f"{row.evidence.size} {'as' if row.evidence.change == 0 else 'than'} {row.evidence.reference}"
         place = {"xref": "paper", "yref": "y", "x": 1, "xshift": 8, "y": at, "yanchor": "middle"}
         add_note(figure, text, "var(--ink-2)", narrow={"opacity": 0}, **place)
 
@@ -292,50 +276,26 @@ def _value_words(row: _Row, show: Format) -> str:
     return f"{value} ({ends} over draws{' and items' if show is accuracy_text else ''})"
 
 
-def _against(row: _Row, lower: bool) -> str:
-    """Return “2.9 (2.1 to 3.7) lower than GPTQ 1 %”, and of how many points the best was chosen."""
-    if not math.isfinite(row.difference.mean):
-        return "its baseline was not measured"
-    if not row.against:
-        return "a baseline"
-    mean = float(row.difference.mean)
-    if mean == 0:
-        return f"as much as {row.against}"
-    if is_unclear(row.difference):
-        difference = _add_unit(difference_text(row.difference, 50.0), lower)
-        words = f"no significant difference from {row.against}: {difference}"
-    else:
-        difference = _add_unit(difference_text(unsigned(row.difference), 50.0), lower)
-        words = f"{difference} {'lower' if mean < 0 else 'higher'} than {row.against}"
-    if row.difference.among <= 1:
-        return words
-    return f"{words}, chosen of {row.difference.among} points"
-
-
-def _add_unit(difference: str, lower: bool, space: str = " ") -> str:
-    """Return a difference of perplexities, or of accuracies in percentage points."""
-    return difference if lower else f"{difference}{space}points"
+def _against(row: _Row) -> str:
+    """Return “2.9 % lower than GPTQ 1 % (95 %: 2.1 to 3.7 %, five draws, best of 10)”."""
+    if row.evidence is None:
+        return "a baseline" if row.is_baseline else "its baseline was not measured"
+    return row.evidence.clause
 
 
 def _finding(rows: list[_Row], lower: bool) -> str:
-    """Return the best method, and if it is clearly better than its baseline; ``rows``: the best last."""
+    """Return the best method, and its comparison with its baseline; ``rows``: the best last."""
     best = rows[-1]
     lead = f"Lowest perplexity: {best.short}" if lower else f"Highest accuracy: {best.short}"
-    mean, difference = float(best.difference.mean), best.difference
-    if not best.against or not math.isfinite(mean):
+    if best.evidence is None:
         return lead
-    if not math.isfinite(difference.error):
-        return f"{lead}, on one draw"
-    if difference.verdict(()) != (-1 if lower else 1):
-        return f"{lead}, not clearly {'below' if lower else 'above'} {best.against}"
-    size = _add_unit(number(abs(mean), difference_decimals(float(difference.doubt), 50.0)), lower)
-    return f"{lead}, {size} {'below' if lower else 'above'} {best.against}"
+    return f"{lead}, {best.evidence.clause}"
 
 
 def _aria(facts: LineFacts, rows: list[_Row], show: Format, lower: bool) -> str:
     parts = []
     for row in reversed(rows):
         words = f"{row.label}{f' at {row.point}' if row.point else ''} {show(row.value)}"
-        parts.append(f"{words}, {_against(row, lower)}" if row.against else words)
+        parts.append(words if row.evidence is None else f"{words}, {_against(row)}")
     noun, draws = "Perplexity" if lower else "Accuracy", draws_text(facts.n_draws)
     return f"{noun} of each method at {facts.line.bits} bits, {draws}, best first: {'; '.join(parts)}."

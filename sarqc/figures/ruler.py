@@ -35,20 +35,12 @@ from sarqc.figures.drawing import (
     whiskers,
 )
 from sarqc.figures.flags import GPTQ, TOOLS_BY_DEFAULT, Tool
-from sarqc.figures.numbers import (
-    difference_decimals,
-    difference_text,
-    draws_text,
-    is_unclear,
-    lam_names,
-    lam_text,
-    number,
-    unsigned,
-)
+from sarqc.figures.numbers import draws_text, lam_names, lam_text, percent
 from sarqc.figures.titles import constant_finding, fit_text, set_finding, shown_layer
 from sarqc.quantization.methods import METHODS
-from sarqc.study.facts import LineFacts, lam_index, once
-from sarqc.study.paired import Difference, paired_ratio
+from sarqc.study.evidence import Evidence
+from sarqc.study.facts import LineFacts, lam_index, once, simultaneous
+from sarqc.study.paired import RatioDifference, paired_ratio
 
 IDENTITY = "rqc-gbs"  # the method whose λ is the damping of GPTQ
 STRIP, PANEL = (0.0, 0.24), (0.34, 1.0)  # shares of the height: tools, and the change in perplexity
@@ -62,7 +54,26 @@ class Steps:
 
     facts: LineFacts  # of the identity line
     start: int  # position of the default of GPTQ
-    perplexity: Difference  # paired by draw
+    perplexity: RatioDifference  # paired by draw, for all λ at once
+
+    @property
+    def changes(self) -> np.ndarray:
+        """Changes as shares of the perplexity at the default of GPTQ, and the ends of their intervals: 3 M."""
+        parts = [getattr(self.perplexity, part) for part in ("mean", "low", "high")]
+        changes: np.ndarray = np.stack(parts) / self.perplexity.scale
+        return changes
+
+    @property
+    def best(self) -> int:
+        """Position of the best larger λ."""
+        return min(self.larger, key=lambda at: self.perplexity.mean[at])
+
+    def evidence(self, m: int) -> Evidence:
+        """Return the comparison of a λ with the default of GPTQ."""
+        reference = f"GPTQ’s {lam_text(GPTQ.lam)}"
+        return Evidence.of_difference(
+            self.perplexity, (m,), quantity="perplexity", reference=reference, is_best=m == self.best
+        )
 
     @property
     def lams(self) -> tuple[float, ...]:
@@ -86,7 +97,7 @@ def read_steps(facts: LineFacts) -> Steps | None:
     if quality is None or start is None:
         return None
     values = quality.values[:, 0]  # D M
-    steps = Steps(identity, start, paired_ratio(values, values[:, [start]]))
+    steps = Steps(identity, start, simultaneous(paired_ratio(values, values[:, [start]])))
     return steps if steps.larger and math.isfinite(steps.perplexity.mean[start]) else None
 
 
@@ -97,7 +108,7 @@ def ruler(facts: LineFacts) -> Figure | None:
     if steps is None:
         return None
     names, count = lam_names(steps.facts.line), len(steps.lams)
-    mean, low, high = steps.perplexity.mean, steps.perplexity.low, steps.perplexity.high
+    mean, low, high = steps.changes
     inner = np.arange(count) >= steps.start
     outer_ends = whiskers(mean[~inner], low[~inner], high[~inner], among=mean[inner])
     span = honest_range(whiskers(mean[inner], low[inner], high[inner]), outer_ends, always=(0.0,))
@@ -110,7 +121,7 @@ def ruler(facts: LineFacts) -> Figure | None:
         "anchor": "y2",
         "title": {"text": "λ of the identity penalty", "standoff": 2},
     }
-    up = {**PLAIN_AXIS, "domain": list(PANEL), "range": list(span), **even_ticks(span, 4)}
+    up = {**PLAIN_AXIS, "domain": list(PANEL), "range": list(span), **even_ticks(span, 4), "tickformat": ".1~%"}
     up["title"] = {"text": "change in perplexity", "standoff": 4}
     figure = new_figure(across, up, left=58, right=16, top=12, bottom=34, narrow={}, narrow_below=NARROW_BELOW)
     _add_changes(figure, steps, span)
@@ -126,9 +137,9 @@ def ruler(facts: LineFacts) -> Figure | None:
 
 def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> None:
     """Add the change at every λ with its interval."""
-    mean, ends = steps.perplexity.mean, (steps.perplexity.low, steps.perplexity.high)
+    mean, *ends = steps.changes
     drawn, side = clamp(mean, span)
-    down, up = (np.where(side == 0, bar, 0.0) for bar in bar_lengths(mean, ends, span[1] - span[0]))
+    down, up = (np.where(side == 0, bar, 0.0) for bar in bar_lengths(mean, (ends[0], ends[1]), span[1] - span[0]))
     zero = line_shape((0, 1), [0], "var(--ink-3)", "dot", layer="below", xref="paper", yref="y")
     figure["layout"]["shapes"].append(zero)
     color = QUALITY["color"]
@@ -148,7 +159,7 @@ def _add_changes(figure: Figure, steps: Steps, span: tuple[float, float]) -> Non
     )
     off = np.flatnonzero(side).tolist()
     if off:
-        texts = [f" {number(mean[m], difference_decimals(math.nan, _reference(steps)))}" for m in off]
+        texts = [f" {percent(mean[m], 1)}" for m in off]
         symbols = ["triangle-up" if side[m] > 0 else "triangle-down" for m in off]
         edge = edge_trace("y") | {"x": off, "y": [float(drawn[m]) for m in off], "text": texts}
         edge["marker"] = {**edge["marker"], "symbol": symbols}
@@ -159,7 +170,7 @@ def _hover(steps: Steps, m: int) -> str:
     if m == steps.start:
         words = "the default of GPTQ"
     elif math.isfinite(steps.perplexity.mean[m]):
-        words = _perplexity_text(steps, m)
+        words = steps.evidence(m).words
     else:
         words = "not measured"
     return f"λ = {lam_text(steps.lams[m])}: {words}"
@@ -203,36 +214,12 @@ def _names(tools: Sequence[Tool], most: int) -> str:
     return f"{names} and {len(tools) - most} more" if len(tools) > most else names
 
 
-def _perplexity_text(steps: Steps, m: int) -> str:
-    """“2.3 less perplexity (1.4 to 3.2)”, or that there is no clear change."""
-    change, reference = steps.perplexity.at((m,)), _reference(steps)
-    side = "less" if change.mean < 0 else "more"
-    if not math.isfinite(change.error):
-        size = number(abs(float(change.mean)), difference_decimals(float(change.doubt), reference))
-        return f"{size} {side} perplexity on one draw" if change.mean else "equal perplexity"
-    if is_unclear(change):
-        return f"no clear change in perplexity: {difference_text(change, reference)}"
-    size, _, interval = difference_text(unsigned(change), reference).partition(" ")
-    return f"{size} {side} perplexity {interval}"
-
-
-def _reference(steps: Steps) -> float:
-    """Return the perplexity at the default of GPTQ, for the decimals of its changes."""
-    quality = steps.facts.perplexity
-    assert quality is not None
-    return float(quality.mean[0, steps.start])
-
-
 def _verdict(steps: Steps) -> str:
-    """Return whether some larger λ is clearly better than the default of GPTQ, as the best of all larger λ."""
-    best = min(steps.larger, key=lambda m: steps.perplexity.mean[m])
-    change = steps.perplexity.chosen_of(len(steps.larger)).at((best,))
-    if not math.isfinite(change.error):
-        return f"You already regularise: GPTQ’s damping is λ = {lam_text(GPTQ.lam)}"
-    if change.verdict(()) < 0:
-        lam, default = lam_text(steps.lams[best]), lam_text(GPTQ.lam)
-        return fit_text(f"You already regularise; λ = {lam} is better than GPTQ’s {default}")
-    return "You already regularise; no larger λ is clearly better"
+    """State if the best larger λ is measurably better than the default of GPTQ."""
+    best, default = steps.best, lam_text(GPTQ.lam)
+    if steps.evidence(best).verdict == "better":
+        return fit_text(f"You already regularise; λ = {lam_text(steps.lams[best])} is better than GPTQ’s {default}")
+    return "You already regularise; no larger λ is measurably better"
 
 
 def _aria(facts: LineFacts, steps: Steps) -> str:
@@ -251,7 +238,7 @@ def ruler_rows(facts: LineFacts) -> list[Part]:
     steps = read_steps(facts)
     if steps is None:
         return []
-    ends = [(key, getattr(steps.perplexity, name)) for key, name in (("", "mean"), ("_low", "low"), ("_high", "high"))]
+    ends = [*zip(("", "_low", "_high"), steps.changes, strict=True)]
     rows: dict[float, Part] = {
         lam: {"method": steps.facts.line.name, "lambda": lam, "tools": None, "sources": None}
         | {f"perplexity_change{end}": values[m] for end, values in ends}

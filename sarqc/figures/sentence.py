@@ -12,7 +12,7 @@ A clause is a list of its words and pieces in reading order; a clause that is co
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict, cast
+from typing import Literal, TypedDict, cast
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from sarqc.study.evidence import Evidence, Verdict
 from sarqc.study.facts import LineFacts, Quality, Selection, has_lam, once
 from sarqc.study.ladder import METHODS as LADDER_METHODS
 from sarqc.study.ladder import ladder
-from sarqc.study.paired import Difference, spans
+from sarqc.study.paired import spans
 from sarqc.study.shrinkage import regret, shrinkage_lam
 
 
@@ -73,32 +73,14 @@ class _Wording:
         return value
 
     @property
-    def in_points(self) -> bool:
-        """True where differences are given in points of a hundred."""
-        return self.name == "accuracy"
-
-    @property
     def suffix(self) -> str:
         """The text that a value was measured on."""
-        return "" if self.in_points else " on unseen text"
+        return "" if self.name == "accuracy" else " on unseen text"
 
     @property
     def comparative(self) -> str:
         """The way that is better."""
         return "higher" if self.better > 0 else "lower"
-
-    def evidence(self, difference: Difference, reference: str, items: int | None = None) -> Evidence:
-        """Return a difference without axes as evidence; ``items``: test items that were a sample as much as draws."""
-        facts: dict[str, Any] = {"quantity": self.name, "reference": reference}
-        if items and math.isfinite(difference.error):
-            facts |= {"over": "draws and items"} if difference.draws > 1 else {"over": "items", "count": items}
-        return Evidence.of_difference(difference, **facts)
-
-    def against(self, difference: Difference, name: str, noun: str = "", items: int | None = None) -> str:
-        """Compare a difference without axes: “2.1 % lower than GPTQ 1 % (95 %: 1.2 to 3.0 %, five draws)”."""
-        evidence = self.evidence(difference, name, items)
-        lead = f"{evidence.lead[0].lower()}{evidence.lead[1:]}, " if evidence.lead else ""
-        return f"{noun}{lead}{evidence.size}{evidence.than}"
 
 
 _WORDINGS = {
@@ -118,11 +100,6 @@ def sentence(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "per
             _ladder_part(facts) if quality == "perplexity" else [],
         ]
     )
-
-
-def comparison(difference: Difference, name: QualityName, reference: str, items: int | None = None) -> str:
-    """Return a difference without axes in words, see ``Evidence.words``."""
-    return _WORDINGS[name].evidence(difference, reference, items).words
 
 
 def join_sentences(sentences: Iterable[list[Piece]]) -> list[Piece]:
@@ -146,9 +123,9 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
         text = f"{other_wording.name.capitalize()} {other_wording.show(measured.mean[at])}"
         if reference is not None:
             text += f" (float {other_wording.show(reference)})"
-        if facts.baseline is not None and measured.to_baseline is not None and facts.baseline_position != lam:
-            difference, name = measured.to_baseline.at(at), baseline_name(facts.baseline)
-            text += f", {other_wording.against(difference, name, items=measured.items)}"
+        if facts.baseline is not None and facts.baseline_position != lam:
+            evidence = measured.evidence(at, baseline_name(facts.baseline))
+            text += "" if evidence is None else f", {evidence.clause}"
         lines.append(f"{text}.")
     # At λ = 0 saliency and identity are one and the same computation: nothing to compare.
     same = has_lam(facts.line) and facts.line.lams[lam] == 0
@@ -158,7 +135,8 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     )
     for title, other, twin in twins:
         if twin is not None and math.isfinite(twin.mean[at]):
-            lines.append(f"{title}: {_WORDINGS['perplexity'].against(twin.at(at), other, 'perplexity ')}.")
+            evidence = Evidence.of_difference(twin.at(at), quantity="perplexity", reference=other)
+            lines.append(f"{title}: perplexity {evidence.clause}.")
     return [*filter(None, lines)]
 
 
@@ -238,10 +216,11 @@ def _quality_part(facts: LineFacts, at: At, wording: _Wording) -> list[Piece]:
             clause = pieces([*subject, f" is {baseline_name(base)}: ", value, wording.suffix])
         curve_part = _best_of_curve(facts, quality, at[0], wording)
         return [*_add_float(clause, facts, wording), *([piece(" "), *curve_part] if curve_part else [])]
-    if base is None or quality.to_baseline is None or not math.isfinite(quality.to_baseline.mean[at]):
+    baseline = "" if base is None else f"{baseline_name(base)}, {wording.show(quality.baseline_mean or math.nan)}"
+    evidence = quality.evidence(at, baseline)
+    if evidence is None:
         return _add_float(clause, facts, wording)
-    baseline = f"{baseline_name(base)}, {wording.show(quality.baseline_mean or math.nan)}"
-    return [*clause, *pieces(_against(quality, *at, baseline, wording))]
+    return [*clause, *pieces(_against(evidence))]
 
 
 def _add_float(clause: list[Piece], facts: LineFacts, wording: _Wording) -> list[Piece]:
@@ -257,14 +236,8 @@ def _sample_text(draws: int, quality: Quality) -> str:
     return f"{sets} and {number(quality.items, 0)} test items" if quality.items else sets
 
 
-def _against(quality: Quality, gamma: int, lam: int, baseline: str, wording: _Wording) -> list[object]:
-    """Return the end of the clause on a point: its comparison with the baseline; that of the best point of a curve
-    allows for its choice."""
-    difference = quality.best_of(gamma) if quality.best[gamma] == lam else None
-    if difference is None:
-        assert quality.to_baseline is not None
-        difference = quality.to_baseline.at((gamma,))
-    evidence = wording.evidence(difference.at((lam,)), baseline, quality.items)
+def _against(evidence: Evidence) -> list[object]:
+    """Return the end of the clause on a point: its comparison with the baseline."""
     lead = f", {evidence.lead[0].lower()}{evidence.lead[1:]}: " if evidence.lead else ": "
     size: object = evidence.size if evidence.verdict == "unknown" else piece(evidence.size, "quality", verdict=True)
     return [lead, size, f"{evidence.than}."]
@@ -273,13 +246,14 @@ def _against(quality: Quality, gamma: int, lam: int, baseline: str, wording: _Wo
 def _best_of_curve(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
     """Describe the best of the curve, for the sentence at the baseline."""
     best = quality.best[gamma]
-    if best is None or quality.to_baseline is None or len(facts.line.lams) < 2:
+    evidence = None if best is None else quality.evidence((gamma, best), "this point")
+    if best is None or evidence is None or len(facts.line.lams) < 2:
         return []
     if best == facts.baseline_position:
         return [piece(f"No other λ tried has a {wording.comparative} {wording.name}.")]
     lead = f"The {'highest' if wording.better > 0 else 'lowest'} on this curve is at "
     lam = _lam(f"λ = {lam_text(facts.line.lams[best])}")
-    return pieces([lead, lam, *_against(quality, gamma, best, "this point", wording)])
+    return pieces([lead, lam, *_against(evidence)])
 
 
 def _drift_part(facts: LineFacts, at: At) -> list[Piece]:
@@ -340,7 +314,7 @@ def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
     if not runs:
         return [piece("A single calibration draw can’t tell which other λ may be best.")]
     lams, is_layer = facts.line.lams, facts.layer is not None
-    help_text = _no_help(facts, quality, gamma, wording)
+    help_text = _no_help(facts, quality, gamma)
     if runs == [(0, len(lams) - 1)]:
         sample = _sample_text(quality.n_draws, quality)
         return [piece(f"No λ on this axis stands out over {sample}."), *help_text]
@@ -357,21 +331,14 @@ def _band_part(facts: LineFacts, gamma: int, wording: _Wording) -> list[Piece]:
     return [*pieces([lead, range_piece, f"{end} (95{NBSP}%)."]), *help_text]
 
 
-def _no_help(facts: LineFacts, quality: Quality, gamma: int, wording: _Wording) -> list[Piece]:
-    """State that the regulariser does not help, where no λ of this curve is clearly better than the baseline, allowing
-    for the choice of the best among several."""
-    among, base = quality.best_of(gamma), facts.baseline
-    if among is None or base is None or not np.isfinite(among.error).any():
+def _no_help(facts: LineFacts, quality: Quality, gamma: int) -> list[Piece]:
+    """State that the regulariser does not help, where no λ of this curve is measurably better than the baseline."""
+    if facts.baseline is None:
         return []
-
-    def helps(difference: Difference) -> bool:
-        return any(difference.verdict((lam,)) == wording.better for lam in range(len(facts.line.lams)))
-
-    if helps(among):
-        return []
-    if helps(among.chosen_of(1)):
-        return [piece(f" Chosen as the best of {among.among}, none is measurably better than {baseline_name(base)}.")]
-    return [piece(f" None is measurably better than {baseline_name(base)}.")]
+    name = baseline_name(facts.baseline)
+    known = [quality.evidence((gamma, lam), name) for lam in range(len(facts.line.lams))]
+    verdicts = [evidence.verdict for evidence in known if evidence is not None and evidence.has_interval]
+    return [piece(f" None is measurably better than {name}.")] if verdicts and "better" not in verdicts else []
 
 
 @once
@@ -383,7 +350,8 @@ def _ladder_part(facts: LineFacts) -> list[Piece]:
     if climbed is None or line.fitting or len(line.lams) < 2:
         return []
     rung = next(rung for rung in climbed.rungs if rung.step == "lambda")
-    evidence = _WORDINGS["perplexity"].evidence(rung.differences["perplexity"], "without it")
+    change = rung.differences["perplexity"]
+    evidence = Evidence.of_difference(change, quantity="perplexity", reference="without it")
     if not evidence.has_interval:
         return []
     lam, worth = _lam(f"λ = {lam_text(rung.lam)}"), piece(_WORTH[evidence.verdict], "lambda")
@@ -410,4 +378,5 @@ def _shrinkage_text(facts: LineFacts) -> str:
     if cost is None or best is None:
         return "" if best is None else f"{clause}, which lies beyond the measured λ."
     best_text = f"at the best λ, {lam_text(lams[best])}"
-    return f"{clause}: {_WORDINGS['perplexity'].against(cost, best_text, 'perplexity ')}."
+    evidence = Evidence.of_difference(cost, quantity="perplexity", reference=best_text, is_best=False)
+    return f"{clause}: perplexity {evidence.clause}."

@@ -13,7 +13,7 @@ from sarqc.figures import rounding
 from sarqc.figures.deciles import decile_drift
 from sarqc.figures.flags import flags_of
 from sarqc.figures.inspector import read_group
-from sarqc.figures.ladder import rung_name
+from sarqc.figures.ladder import rung_name, step_evidence
 from sarqc.figures.layer_map import quantities_of, quantity_of
 from sarqc.figures.numbers import Column, DataTable, Headings, interval_headings, present_columns
 from sarqc.figures.ruler import ruler_rows
@@ -40,10 +40,10 @@ HEADINGS: Headings = (
     ("channel", "Input channel", "plain"),
     ("decile", "Decile of saliency", "plain"),
     *interval_headings("perplexity", "Perplexity, unseen text", "perplexity", "over draws, 95 % from"),
-    *interval_headings("perplexity_difference", "Paired difference of this step", "difference"),
-    *interval_headings("perplexity_change", "Paired change of perplexity from the default of GPTQ", "difference"),
+    *interval_headings("perplexity_difference", "Change by this step", "change"),
+    *interval_headings("perplexity_change", "Change from the default of GPTQ, 95 % for all λ at once", "change"),
     ("kl", "KL to the float model, nats a token", "significant"),
-    *interval_headings("kl_difference", "Paired difference of this step", "significant"),
+    *interval_headings("kl_difference", "Change by this step", "change"),
     ("accuracy", "Accuracy", "share"),
     ("recon", "Reconstruction error, calibration text", "significant"),
     ("held_out", "Reconstruction error, unseen text", "significant"),
@@ -247,12 +247,8 @@ def _ladder(facts: LineFacts, steps: str | None) -> Iterator[Row]:
     for rung in () if climbed is None else climbed.rungs:
         row: Row = {"step": rung_name(rung), "method": rung.name}
         row |= {name: rung.mean(name) for name in rung.values}
-        for name, difference in rung.differences.items():
-            row |= {
-                f"{name}_difference": difference.mean,
-                f"{name}_difference_low": difference.low,
-                f"{name}_difference_high": difference.high,
-            }
+        for name in rung.differences:
+            row |= step_evidence(rung, name).columns(f"{name}_difference")
         yield row
 
 

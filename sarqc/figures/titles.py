@@ -13,10 +13,21 @@ from functools import partial
 import numpy as np
 
 from sarqc.figures.drawing import BOTH, Axis, BoundValues, Figure, bind
-from sarqc.figures.numbers import NBSP, At, Ratio, baseline_name, lam_text, ratio_of, small_percent, times_text
+from sarqc.figures.numbers import (
+    NBSP,
+    SAME,
+    At,
+    accuracy_text,
+    baseline_name,
+    change_text,
+    lam_text,
+    perplexity_text,
+    small_percent,
+    times_text,
+)
 from sarqc.study.document import Result
 from sarqc.study.facts import LineFacts, Quality, has_lam, lam_index, once
-from sarqc.study.paired import spans, sweet_spots
+from sarqc.study.paired import mean_over_draws, paired_ratio, spans, sweet_spots
 
 Say = Callable[[At], str]  # text at a point
 LONGEST = 60  # characters of a finding
@@ -115,9 +126,15 @@ def quality_finding(facts: LineFacts, name: str) -> BoundValues | None:
     quality: Quality | None = getattr(facts, name)
     if quality is None or not has_lam(facts.line):
         return None
-    return finding_by_point(
-        facts, lambda at: best_lam(facts.line.lams, quality.best[at[0]], quality.band[at[0]], NOUNS[name])
-    )
+    show = perplexity_text if name == "perplexity" else accuracy_text
+
+    def say(at: At) -> str:
+        mean, best = quality.mean[at[0]], quality.best[at[0]]
+        if best is not None and np.isfinite(mean).sum() < 2:  # lowest of nothing
+            return f"{NOUNS[name].capitalize()} {show(mean[best])}, measured at {lam_point(facts.line.lams[best])} only"
+        return best_lam(facts.line.lams, best, quality.band[at[0]], NOUNS[name])
+
+    return finding_by_point(facts, say)
 
 
 @once
@@ -160,11 +177,11 @@ class TradeOff:
         self.same = first if base is None else facts.baseline_position
         self.reference = lam_text(self.lams[first]) if base is None else baseline_name(base)
 
-        def ratio(name: str) -> Ratio | None:
+        def ratio(name: str) -> tuple[np.ndarray, np.ndarray] | None:
             values, others = facts.selected(name), facts.of_baseline(name)
             if base is None and values is not None:
                 others = values[..., [first]]
-            return None if values is None or others is None else ratio_of(values, others)
+            return None if values is None or others is None else _ratio(values, others)
 
         error = error_of(facts)
         self.drift, self.error = ratio("drift"), None if error is None else ratio(error)
@@ -181,17 +198,28 @@ class TradeOff:
 trade_off = once(TradeOff)
 
 
-def _change(ratio: Ratio | None, at: At, noun: str) -> list[str]:
+def _ratio(values: np.ndarray, reference: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the ratio of means over the draws that have both, G M, as the Lab's other changes are, and where the draws
+    show its direction; that of a single draw stands as it is.
+    """
+    both = (values > 0) & (reference > 0)
+    above, below = (np.where(both, part, np.nan) for part in np.broadcast_arrays(values, reference))
+    mean, paired = mean_over_draws(above) / mean_over_draws(below), paired_ratio(above, below)
+    return mean, ~(paired.error > 0) | (np.where(mean > 1, paired.low, -paired.high) > 0)
+
+
+def _change(ratio: tuple[np.ndarray, np.ndarray] | None, at: At, noun: str) -> list[str]:
     """“13 % less drift”, “equal drift”, “drift unclear”; nothing where it was not measured."""
-    if ratio is None or not ratio.known(at):
+    if ratio is None or not np.isfinite(ratio[0][at]):
         return []
-    if not ratio.clear(at):
+    mean = float(ratio[0][at])
+    if not ratio[1][at]:
         return [f"{noun} unclear"]
-    if ratio.same(at):
+    if abs(mean - 1) < SAME:
         return [f"equal {noun}"]
-    if ratio.mean[at] >= 3:
-        return [f"{times_text(ratio.mean[at])} the {noun}"]
-    return [ratio.change_in(noun, at)]
+    if mean >= 3:
+        return [f"{times_text(mean)} the {noun}"]
+    return [f"{change_text(mean - 1)}{NBSP}{'less' if mean < 1 else 'more'} {noun}"]
 
 
 @once

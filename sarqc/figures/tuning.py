@@ -26,6 +26,7 @@ from sarqc.figures.sentence import Piece, join_sentences, piece, pieces
 from sarqc.quantization.methods import METHODS
 from sarqc.study.elimination import DELTA
 from sarqc.study.evidence import Evidence, Sample
+from sarqc.study.intervals import spans_text as spans_text
 
 MANY = 9  # λ; more names than that don't fit beside each other on a narrow screen
 HEADINGS: Headings = (
@@ -36,7 +37,7 @@ HEADINGS: Headings = (
     ("draws", "Draws", "plain"),
     ("perplexity", "Perplexity", "perplexity"),
     *interval_headings("worse", "Above the best, paired", "significant", high="95 % to"),
-    *interval_headings("better", "Below GPTQ 1 %, paired", "significant", high="95 % to"),
+    *interval_headings("change", "Change from GPTQ 1 %", "change", high="95 % to"),
     ("kl", "KL to the float model, nats a token", "significant"),
     ("kl_error", "± standard error", "significant"),
 )
@@ -89,13 +90,6 @@ def progress_text(tuning: Tuning) -> str:
     return f"{counted(tuning['measured'], 'model')} measured{reused}: {mark_counts(tuning)}"
 
 
-def spans_text(spans: Sequence[Sequence[float]]) -> str:
-    """“0.1”, “0.02 to 0.1”, “0 and 0.02 to 0.1”."""
-    return join_names(
-        [lam_text(first) if first == last else f"{lam_text(first)} to {lam_text(last)}" for first, last in spans]
-    )
-
-
 def saved_share(better: float) -> float:
     """Return the saved share of GPTQ's perplexity from a difference of logarithms; negative for a cost."""
     return -math.expm1(-better)
@@ -105,7 +99,11 @@ def tuning_table(tuning: Tuning) -> DataTable:
     """Return everything known of each λ and baseline; columns that hold nothing yet are left out."""
     return data_table(
         HEADINGS,
-        [{**row, "method": title_of(row), "standing": standing_words(row)} for row in tuning["rows"]],
+        [
+            {**row, "method": title_of(row), "standing": standing_words(row)}
+            | ({} if row["better"] is None else Evidence.of_row(tuning, row).columns("change"))
+            for row in tuning["rows"]
+        ],
     )
 
 
@@ -118,17 +116,6 @@ def lam_of(row: TuningRow) -> float:
     """Return the λ of a candidate."""
     assert row["lambda"] is not None  # candidates have a λ
     return row["lambda"]
-
-
-def row_evidence(tuning: Tuning, row: TuningRow) -> Evidence:
-    """Return the comparison of a measured λ with GPTQ 1 %; its interval holds for all compared λ at once."""
-    assert row["better"] is not None
-    among = sum(other["standing"] in ("best", "as_good", "worse") for other in tuning["rows"])
-    facts: dict[str, Any] = {"quantity": "perplexity", "among": among, "count": row["draws"]}
-    low, high = row["better_low"], row["better_high"]
-    if low is None or high is None:
-        return Evidence.of_log(-row["better"], math.nan, math.nan, over="nothing", **facts | {"among": 1})
-    return Evidence.of_log(-row["better"], -high, -low, over="draws", **facts)
 
 
 def level_of(value: float) -> dict[str, Any]:
@@ -169,7 +156,7 @@ def tuning_sentence(tuning: Tuning) -> list[Piece]:
         return [piece(_yardstick(tuning))]
     if best is None:
         parts = [_too_little(tuning), _single_draws(tuning)]
-    elif best["better"] is not None and row_evidence(tuning, best).verdict != "better":
+    elif best["better"] is not None and Evidence.of_row(tuning, best).verdict != "better":
         parts = [_undecided(tuning, best)]
     else:
         parts = [_take(tuning, best), _as_good(tuning, best), _edge(tuning, best)]
@@ -236,7 +223,9 @@ def _single_draws(tuning: Tuning) -> list[Piece]:
         return []
     low, high = ((math.nan if end is None else -end) for end in (seen[0]["high"], seen[0]["low"]))
     over: Sample = "nothing" if math.isnan(low) else "windows"
-    first = Evidence.of_log(-seen[0]["better"], low, high, quantity="perplexity", over=over, count=0)
+    first = Evidence.of_log(
+        -seen[0]["better"], low, high, quantity="perplexity", over=over, count=int(over == "nothing")
+    )
     lam = tuning["rows"][seen[0]["row"]]["lambda"] or 0.0
     return [piece(f"λ = {lam_text(lam)} has {first.size}{first.beside}.")]
 
@@ -251,7 +240,7 @@ def _take(tuning: Tuning, best: TuningRow) -> list[Piece]:
     lead = ["Use " if tuning["next"] == "run" else "So far ", _point(tuning, best, best["lambda"])]
     if best["better"] is None:
         return pieces([*lead, "."])
-    evidence = row_evidence(tuning, best)
+    evidence = Evidence.of_row(tuning, best)
     return pieces([*lead, ": ", piece(evidence.size, "quality", verdict=True), f"{evidence.beside}."])
 
 
@@ -273,7 +262,7 @@ def _point(tuning: Tuning, best: TuningRow, lam: float) -> list[Piece]:
 def _undecided(tuning: Tuning, best: TuningRow) -> list[Piece]:
     """State the verdict that leads to no λ: worse, equal, or not known yet; with its numbers."""
     assert best["lambda"] is not None
-    evidence = row_evidence(tuning, best)
+    evidence = Evidence.of_row(tuning, best)
     lead = {
         "worse": "Keep GPTQ 1 %: every λ that was compared is worse.",
         "equal": "Keep GPTQ 1 %: the best λ is equal to it within 1 %.",

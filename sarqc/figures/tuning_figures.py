@@ -47,7 +47,6 @@ from sarqc.figures.tuning import (
     mark_of,
     name_axis,
     progress_text,
-    row_evidence,
     rows_of_standing,
     saved_share,
     spans_text,
@@ -57,7 +56,7 @@ from sarqc.figures.tuning import (
     tuning_table,
 )
 from sarqc.quantization.methods import METHODS
-from sarqc.study.evidence import Verdict
+from sarqc.study.evidence import Evidence, Verdict
 from sarqc.study.paired import spans
 
 _PLACEHOLDER = "here: each λ that is left, quantized and measured as a whole model"
@@ -120,7 +119,7 @@ def finding(tuning: Tuning) -> tuple[str, str]:
         return _first_finding(tuning), ""
     best = tuning["rows"][tuning["best"]]
     draws = f", compared in {draws_text(tuning['draws'])}"
-    verdict = "unknown" if best["better"] is None else row_evidence(tuning, best).verdict
+    verdict = "unknown" if best["better"] is None else Evidence.of_row(tuning, best).verdict
     if verdict != "better":
         return _UNDECIDED[verdict], draws
     is_alone = len(tuning["band"]) == 1 and tuning["band"][0][0] == tuning["band"][0][1]
@@ -300,7 +299,7 @@ def _intervals(rows: Sequence[TuningRow], heights: Sequence[float], scale: Span,
 def _hover(tuning: Tuning, row: TuningRow) -> str:
     """“λ = 0.2, best: 4.3 % lower perplexity than GPTQ 1 % (95 %: 3.1 to 5.6 %, six draws, best of 5)”."""
     lead = f"λ = {lam_text(lam_of(row))}, {mark_words(row)}"
-    return lead if row["better"] is None else f"{lead}: {row_evidence(tuning, row).words}"
+    return lead if row["better"] is None else f"{lead}: {Evidence.of_row(tuning, row).words}"
 
 
 def _add_placeholder(figure: Figure, rows: Sequence[TuningRow]) -> None:
@@ -317,7 +316,7 @@ def _aria(tuning: Tuning, rows: Sequence[TuningRow]) -> str:
     text = f"The search for λ of {METHODS[tuning['method']].title}: {mark_counts(tuning)}{draws}."
     groups: dict[str, list[str]] = {}
     for row in sorted(rows, key=lambda row: [*_MARKS][::-1].index(mark_of(row))):
-        lam = lam_text(lam_of(row)) + (f" ({row_evidence(tuning, row).words})" if row["better"] is not None else "")
+        lam = lam_text(lam_of(row)) + (f" ({Evidence.of_row(tuning, row).words})" if row["better"] is not None else "")
         groups.setdefault(mark_words(row), []).append(lam)
     return text + "".join(f" {words[0].upper()}{words[1:]}: λ = {', '.join(lams)}." for words, lams in groups.items())
 
@@ -408,7 +407,7 @@ def _turn_words(turn: TuningTurn, tuning: Tuning, lams: Sequence[float]) -> str:
         case "screened":
             return f"{out or 'No λ'} ruled out by errors of layers"
         case "draw" if turn["draws"] < 2:
-            return f"Draw 1: {leading} ahead, nothing sure yet" if leading else "Draw 1 measured"
+            return f"Draw 1: {leading} lowest, nothing sure yet" if leading else "Draw 1 measured"
         case "draw":
             lead = "leads alone" if len(turn["left"]) < 2 else f"leads, {left} can’t be separated"
             return f"Draw {turn['draws']}: {leading} {lead}{f'; {out} clearly worse' if out else ''}"

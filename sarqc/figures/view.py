@@ -24,7 +24,7 @@ from sarqc.figures.plane import plane
 from sarqc.figures.ranking import methods
 from sarqc.figures.rounding import rounding
 from sarqc.figures.ruler import ruler
-from sarqc.figures.sentence import Piece, QualityName, comparison, sentence, small_print
+from sarqc.figures.sentence import Piece, QualityName, sentence, small_print
 from sarqc.figures.surfaces import Arrays, PoolingChoice, pooling_choices, surface_arrays, surface_layer, weight_figures
 from sarqc.figures.theorem import theorem
 from sarqc.figures.titles import map_points
@@ -40,14 +40,16 @@ COLUMNS: Headings = (
     ("lambda", "λ", "plain"),
     ("gamma", "γ", "plain"),
     ("perplexity", "Perplexity, unseen text", "perplexity"),
-    ("perplexity_difference", "Difference to baseline", "difference"),
-    ("perplexity_low", "95 % from", "difference"),
-    ("perplexity_high", "to", "difference"),
+    ("perplexity_difference", "Change from baseline", "change"),
+    ("perplexity_low", "95 % from", "change"),
+    ("perplexity_high", "to", "change"),
+    ("perplexity_among", "Compared at once", "plain"),
     ("sweet_spot", "As good as the best", "flag"),
     ("accuracy", "Accuracy", "share"),
     ("accuracy_difference", "Difference to baseline", "points"),
     ("accuracy_low", "95 % from", "points"),
     ("accuracy_high", "to", "points"),
+    ("accuracy_among", "Compared at once", "plain"),
     ("recon", "Reconstruction error, calibration text", "significant"),
     ("held_out", "Reconstruction error, unseen text", "significant"),
     ("drift", "Weight drift", "significant"),
@@ -351,19 +353,18 @@ def lab_view(
 
 def _quality_words(facts: LineFacts, quality: Quality | None, name: QualityName) -> Told:
     return {
-        "best": [
-            None if quality is None else _best_point(facts, quality, g, name) for g in range(len(facts.line.gammas))
-        ],
+        "best": [None if quality is None else _best_point(facts, quality, g) for g in range(len(facts.line.gammas))],
         "sentences": map_points(facts, lambda at: sentence(facts, *at, name)),
         "small_print": map_points(facts, lambda at: small_print(facts, *at, name)),
     }
 
 
-def _best_point(facts: LineFacts, quality: Quality, gamma: int, name: QualityName) -> BestPoint | None:
-    best, among = quality.best[gamma], quality.best_of(gamma)
-    if best is None or among is None or facts.baseline is None:
+def _best_point(facts: LineFacts, quality: Quality, gamma: int) -> BestPoint | None:
+    best = quality.best[gamma]
+    if best is None or facts.baseline is None:
         return None
-    return {"at": best, "words": comparison(among.at((best,)), name, baseline_name(facts.baseline), quality.items)}
+    evidence = quality.evidence((gamma, best), baseline_name(facts.baseline))
+    return None if evidence is None else {"at": best, "words": evidence.words}
 
 
 def line_title(facts: LineFacts) -> str:
@@ -514,9 +515,9 @@ def _row(facts: LineFacts, at: At) -> dict[str, Any]:
         if quality is None:
             continue
         row[name] = float(quality.mean[at])
-        if (paired := quality.to_baseline) is not None:
-            for end, values in (("difference", paired.mean), ("low", paired.low), ("high", paired.high)):
-                row[f"{name}_{end}"] = float(values[at])
+        if (evidence := quality.evidence(at, "")) is not None:
+            ends = {"difference": evidence.change, "low": evidence.low, "high": evidence.high, "among": evidence.among}
+            row |= {f"{name}_{end}": value for end, value in ends.items()}
     if facts.perplexity is not None and facts.perplexity.band.any() and not is_point(line):
         row["sweet_spot"] = bool(facts.perplexity.band[at])
     for name in ("recon", "held_out", "sar", "drift"):

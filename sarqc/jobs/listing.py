@@ -16,13 +16,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, TypeVar
 
+from sarqc.documents import test_text
 from sarqc.errors import Refused, SarqcError
 from sarqc.jobs.run import STATE_WORDS, Run, State
 from sarqc.jobs.schema import BATCH
-from sarqc.jobs.tuned import against_gptq, tuned
+from sarqc.jobs.tuned import evidence_of, tuned
 from sarqc.recipe import Recipe, idle_fields, method_title
 
-FORM = 6  # of the rows that ``row_of`` writes: counts up with each change of it
+FORM = 7  # of the rows that ``row_of`` writes: counts up with each change of it
 
 # What a list can be sorted by: the public name and the column. A minus before the name begins at the other end.
 SORTS = {
@@ -134,7 +135,10 @@ class Question:
         column, direction = self.sorting()
         if column == "id":
             return f"id {direction}"
-        return f"{'+' if self.text else ''}{column} {direction} NULLS LAST, id {direction}"
+        plus = "+" if self.text else ""
+        if column == "perplexity":  # within one text; a run without a perplexity has none
+            return f"{plus}test {direction} NULLS LAST, perplexity {direction}, id {direction}"
+        return f"{plus}{column} {direction} NULLS LAST, id {direction}"
 
 
 # Questions.
@@ -159,9 +163,10 @@ def groups_of(connection: sqlite3.Connection, question: Question, by: str) -> li
     where, values = question.where()
     column, direction = question.sorting()
     of_group = "MAX" if column == "id" else "MIN" if column in ("name", "model", "method", "stage") else "AVG"
+    by_text = f"MIN(test) {direction} NULLS LAST, " if column == "perplexity" else ""
     query = (
         f"SELECT {_key(by)} AS key, MAX(id) AS newest, COUNT(*) AS n FROM listed WHERE {where} GROUP BY key"
-        f" ORDER BY {of_group}({column}) {direction} NULLS LAST, newest {direction}"
+        f" ORDER BY {by_text}{of_group}({column}) {direction} NULLS LAST, newest {direction}"
     )
     return [(row["key"], row["newest"], row["n"]) for row in connection.execute(query, values)]
 
@@ -173,7 +178,11 @@ def summed_up(connection: sqlite3.Connection, question: Question, by: str, key: 
     since the difference of two large sums would say nothing.
     """
     where, values = question.where()
-    columns = ["COUNT(*) AS n", *(f"SUM(stage = {stage}) AS stage_{stage}" for stage in range(len(State)))]
+    columns = [
+        "COUNT(*) AS n",
+        "MIN(test) IS NOT MAX(test) AS texts",
+        *(f"SUM(stage = {stage}) AS stage_{stage}" for stage in range(len(State))),
+    ]
     columns += [
         f"MIN({name}) IS NOT MAX({name}) OR COUNT({name}) NOT IN (0, COUNT(*)) AS varies_{name}" for name in VARYING[by]
     ]
@@ -188,7 +197,8 @@ def summed_up(connection: sqlite3.Connection, question: Question, by: str, key: 
     counts = {state.value: totals[f"stage_{stage}"] for stage, state in enumerate(State)}
     states = {state: count for state, count in counts.items() if count}
     varies = tuple(public for name, public in VARYING[by].items() if totals[f"varies_{name}"])
-    measures = {name: _spread(totals, name) for name in MEASURES if totals[f"COUNT_{name}"]}
+    of_text = ("perplexity", "log_ratio") if totals["texts"] else ()  # on several texts they have no mean
+    measures = {name: _spread(totals, name) for name in MEASURES if totals[f"COUNT_{name}"] and name not in of_text}
     return RunGroup(key, newest, totals["n"], states, varies, measures)
 
 
@@ -250,6 +260,7 @@ def row_of(run: Run) -> dict[str, Any]:
             lam, gamma = came_to["lam"], came_to["gamma"]
     elif recipe.get("kind") != "ladder":
         lam, gamma = _taken(recipe, "lambda", "lam"), _taken(recipe, "gamma", "gamma")
+    evidence, value = evidence_of(summary), perplexity(summary)
     return {
         "id": run.id,
         "form": FORM,
@@ -264,9 +275,10 @@ def row_of(run: Run) -> dict[str, Any]:
         "bits": _real(recipe.get("bits")),
         "lam": lam,
         "gamma": gamma,
-        "perplexity": perplexity(summary),
+        "perplexity": value,
+        "test": None if value is None else test_text(summary.get("protocol")),
         "log_ratio": log_ratio(summary),
-        "against_gptq": against_gptq(summary),
+        "against_gptq": None if evidence is None else evidence.change,
         "accuracy": _real(summary.get("accuracy")),
         "size": _real(summary.get("bytes_after")),
         "bits_per_weight": _real(summary.get("bits_per_weight")),

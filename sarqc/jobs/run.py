@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Literal, TypedDict, cast
 
-from sarqc.documents import Tuned
+from sarqc.documents import EvidenceDocument, Tuned, test_text
 from sarqc.errors import NotFound
-from sarqc.jobs.tuned import tuned
+from sarqc.jobs.tuned import evidence_of, tuned
 
 LANES = ("preview", "batch")
 
@@ -85,6 +85,8 @@ class RunDocument(TypedDict):
     study_id: str | None
     summary: dict[str, Any] | None
     tuned: Tuned | None
+    evidence: EvidenceDocument | None  # beside GPTQ 1 %
+    test: str  # the test text, with all that perplexities depend on; empty without one
     error: ErrorDocument | None
     revision: int
     batch: str | None
@@ -153,9 +155,12 @@ class Run:
 
     def to_json(self) -> RunDocument:
         """Return the body of a REST answer."""
+        evidence = evidence_of(self.summary)
         own = vars(self) | {
             "progress": {"done": self.done, "total": self.total},
             "tuned": tuned(self.summary),
+            "evidence": None if evidence is None else evidence.to_json(),
+            "test": test_text((self.summary or {}).get("protocol")),
             "tags": list(self.tags),
         }
         for name in ("created", "queued", "started", "ended"):

@@ -210,6 +210,16 @@ MIGRATIONS: tuple[str, ...] = (
     """
     ALTER TABLE removed ADD COLUMN owner TEXT NOT NULL DEFAULT '';
     """,
+    # The test text, within which lists are sorted by perplexity.
+    f"""
+    ALTER TABLE listed ADD COLUMN test TEXT;
+    DROP INDEX listed_by_perplexity;
+    CREATE INDEX listed_by_perplexity ON listed (test, perplexity, id);
+    DROP INDEX listed_by_series;
+    CREATE INDEX listed_by_series ON listed (series, {_SUMMED}, against_gptq, test);
+    DROP INDEX listed_by_set;
+    CREATE INDEX listed_by_set ON listed ({BATCH}, {_SUMMED}, against_gptq, test, batch);
+    """,
 )
 
 

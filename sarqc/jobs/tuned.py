@@ -2,14 +2,15 @@
 else, so that all of them say the same."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, cast
 
-from sarqc.documents import Tuned
+from sarqc.documents import Tuned, Tuning
+from sarqc.study.evidence import Evidence
+from sarqc.study.intervals import spans_text
 
 NOT_COMPARED = "not compared"
-# Of a tuning run without a λ to take, by its verdict; former versions had none, and only said that there was no gain.
-WORDS = {"equal": "equal within 1 %: keep GPTQ 1 %", "worse": "worse: keep GPTQ 1 %", "unknown": "not known yet"}
+WORDS = {"keep": "keep GPTQ 1 %", "go_on": "not known yet"}  # of a tuning run without a λ to take, by its next step
 
 
 def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
@@ -22,38 +23,28 @@ def tuned(summary: Mapping[str, Any] | None) -> Tuned | None:
         nothing: Any = dict.fromkeys(Tuned.__annotations__) | {"words": NOT_COMPARED, "band": ""}
         return cast(Tuned, nothing)
     to_take = tuning["next"] == "run"
-    evidence = tuning.get("evidence") or {"verdict": "unknown"}
-    words = f"{best['lambda'] or 0.0:g} found" if to_take else WORDS.get(evidence["verdict"], NOT_COMPARED)
+    words = f"{best['lambda'] or 0.0:g} found" if to_take else WORDS.get(tuning["next"], NOT_COMPARED)
     return {
         "lam": best["lambda"] if to_take else None,
         "gamma": best["gamma"],
         "words": words,
-        "band": band_words(tuning["band"]),
+        "band": spans_text(tuning["band"]),
         "best": best["lambda"],
         "perplexity": best["perplexity"],
         "log_ratio": best["log_ratio"],
-        "against_gptq": _relative(best["better"]),
-        "against_gptq_low": _relative(best["better_high"]),
-        "against_gptq_high": _relative(best["better_low"]),
     }
 
 
-def band_words(band: Sequence[Sequence[float]]) -> str:
-    """“0, 0.02 to 2 and 5”: spans of λ, each with its smallest and its largest."""
-    spans = [f"{low:g}" if low == high else f"{low:g} to {high:g}" for low, high in band]
-    first, last = ", ".join(spans[:-1]), "".join(spans[-1:])
-    return f"{first} and {last}" if first else last
-
-
-def against_gptq(summary: Mapping[str, Any] | None) -> float | None:
-    """Relative difference of a run's perplexity to that of GPTQ 1 % on the same texts, of a tuning run of its best λ's;
-    None where it was not measured."""
-    if (of_tuning := tuned(summary)) is not None:
-        return of_tuning["against_gptq"]
-    difference = ((summary or {}).get("baseline") or {}).get("difference")
-    return None if difference is None else _relative(-difference)
-
-
-def _relative(better: float | None) -> float | None:
-    """From ln(perplexity of GPTQ 1 % / its own) to its own over that of GPTQ 1 %, less one."""
-    return None if better is None or not math.isfinite(better) else math.expm1(-better)
+def evidence_of(summary: Mapping[str, Any] | None) -> Evidence | None:
+    """Return the comparison of a run with GPTQ 1 % on the same texts, of a tuning run that of its best λ; None where it
+    was not measured."""
+    tuning, baseline = ((summary or {}).get(name) for name in ("tuning", "baseline"))
+    if isinstance(tuning, Mapping):
+        best = next((row for row in tuning["rows"] if row["standing"] == "best" and row["better"] is not None), None)
+        return None if best is None else Evidence.of_row(cast(Tuning, tuning), best)
+    if not baseline or baseline.get("difference") is None:
+        return None
+    if (known := baseline.get("evidence")) is not None:
+        return Evidence.of_json(known)
+    facts: Any = {"over": "nothing", "count": 1, "quantity": "perplexity"}  # former versions had words alone
+    return Evidence.of_log(baseline["difference"], math.nan, math.nan, **facts)

@@ -8,6 +8,7 @@ in ``study.safetensors`` is called ``line/bits/quantity``. Unknown values are Na
 |---|---|---|
 | perplexity, accuracy | draw, gamma, lambda | of the whole quantized model; NaN where it was not measured |
 | kl | draw, gamma, lambda | KL(float ‖ quantized) on the test text in nats, mean over tokens |
+| log_ratios | draw, gamma, lambda, window | ln(perplexity / float model's) of each window of the test text |
 | correct | draw, gamma, lambda, item | 1 where a test item was answered rightly, 0 otherwise, 255 not measured |
 | recon | draw, layer, gamma, lambda | relative reconstruction error on calibration text; NaN where no token came |
 | held_out | draw, layer, gamma, lambda | relative reconstruction error on unseen text; NaN where there is none |

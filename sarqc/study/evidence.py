@@ -6,10 +6,10 @@ a difference is for the draw that was measured, and nothing about other draws.
 """
 
 import math
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self, cast
 
-from sarqc.documents import EvidenceDocument
+from sarqc.documents import EvidenceDocument, Tuning, TuningRow
 from sarqc.plain import measured
 from sarqc.study.gain import Gains
 from sarqc.study.intervals import count_text, error_decimals, limits_text, number
@@ -36,6 +36,7 @@ class Evidence:
         among: Number of comparisons for which the interval holds at once, so that it allows for choosing the best.
         reference: Name of the baseline.
         text: Name of the text on which both were measured; empty where it is named beside.
+        is_best: True for the best of those that are compared at once.
     """
 
     quantity: Literal["perplexity", "accuracy", "KL"]
@@ -47,6 +48,14 @@ class Evidence:
     among: int = 1
     reference: str = "GPTQ 1 %"
     text: str = ""
+    is_best: bool = True
+
+    @classmethod
+    def of_json(cls, document: EvidenceDocument) -> Self:
+        """Return the evidence of a stored document, whose words may be those of a former version."""
+        known = {field.name for field in fields(cls)}
+        facts: dict[str, Any] = {name: value for name, value in document.items() if name in known}
+        return cls(**facts | {end: math.nan if facts[end] is None else facts[end] for end in ("low", "high")})
 
     @classmethod
     def of_difference(cls, difference: Difference, at: tuple[int, ...] = (), **facts: Any) -> Self:
@@ -76,6 +85,36 @@ class Evidence:
         mean, low, high = (-float(part[at]) for part in (gains.mean, gains.high, gains.low))
         over: Sample = "draws" if math.isfinite(low) else "nothing"
         return cls.of_log(mean, low, high, over=over, count=int(gains.draws[at]), among=among, **facts)
+
+    @classmethod
+    def of_windows(cls, difference: Difference, **facts: Any) -> Self:
+        """Return the evidence of a single calibration draw, over the windows of a test text.
+
+        Args:
+            difference: Of ln perplexities, or of KL as a share of the baseline's; model less baseline, over windows.
+            **facts: ``quantity``, ``reference`` and ``text``.
+        """
+        change, low, high = (float(part) for part in (difference.mean, difference.low, difference.high))
+        known = math.isfinite(low)
+        facts |= {"over": "windows" if known else "nothing", "count": int(difference.draws) if known else 1}
+        facts["among"] = difference.among
+        if facts["quantity"] == "perplexity":
+            return cls.of_log(change, low, high, **facts)
+        return cls(change=change, low=low, high=high, **facts)
+
+    @classmethod
+    def of_row(cls, tuning: Tuning, row: TuningRow) -> Self:
+        """Return the comparison of a measured λ with GPTQ 1 %; its interval holds for all compared λ at once."""
+        assert row["better"] is not None
+        among = sum(other["standing"] in ("best", "as_good", "worse") for other in tuning["rows"])
+        facts: dict[str, Any] = {"quantity": "perplexity", "among": among, "count": row["draws"]}
+        evidence = tuning.get("evidence")  # former versions had none
+        facts["text"] = "" if evidence is None else evidence["text"]
+        facts["is_best"] = row["standing"] == "best"
+        low, high = row["better_low"], row["better_high"]
+        if low is None or high is None:
+            return cls.of_log(-row["better"], math.nan, math.nan, over="nothing", **facts | {"among": 1})
+        return cls.of_log(-row["better"], -high, -low, over="draws", **facts)
 
     @property
     def has_interval(self) -> bool:
@@ -110,16 +149,27 @@ class Evidence:
 
     @property
     def sample(self) -> str:
-        """The sample that the interval is about: “five draws”, “69 windows”, “windows”."""
+        """The sample that the interval is about: “five draws”, “69 windows of one draw”, “one draw”."""
+        counted = f"{count_text(self.count)} " if self.count else ""
+        if self.over in ("windows", "items"):
+            return f"{counted}{self.over} of one draw"
         if not self.count:
-            return self.over
-        noun = "draw" if self.over == "nothing" else self.over.removesuffix("s") if self.count == 1 else self.over
-        return f"{count_text(self.count)} {noun}"
+            return "no draw in common"
+        noun = "draws" if self.over == "nothing" else self.over
+        return f"{counted}{noun.removesuffix('s') if self.count == 1 else noun}"
 
     @property
-    def best(self) -> str:
-        """The choice that the interval allows for: “, best of 7”; empty without one."""
-        return f", best of {self.among}" if self.among > 1 else ""
+    def bounds(self) -> str:
+        """The interval, its sample and the choice that it allows for: “95 %: 2.4 to 4.0 %, five draws, best of 7”."""
+        if not self.has_interval:
+            return f"{self.sample}, no interval"
+        choice = f", {'best' if self.is_best else 'one'} of {self.among}" if self.among > 1 else ""
+        return f"95{NBSP}%: {self.interval}, {self.sample}{choice}"
+
+    @property
+    def span(self) -> str:
+        """Size and interval beside a drawing that names all else: “3.2 % lower (2.4 to 4.0 %)”."""
+        return f"{self.size} ({self.interval})" if self.has_interval else self.size
 
     @property
     def beside(self) -> str:
@@ -129,19 +179,19 @@ class Evidence:
     @property
     def lead(self) -> str:
         """The verdict in words, where the size alone does not say it: “Not known yet”, “Equal within 1 %”."""
-        return _VERDICTS.get(self.verdict, "") if self.over.startswith("draws") else ""
+        return _VERDICTS.get(self.verdict, "")
 
     @property
     def than(self) -> str:
         """The comparison without its size and quantity, for a sentence that has named it."""
-        than = f" {'as' if self.change == 0 else 'than'} {self.reference}"
         on = f" on {self.text}" if self.text else ""
-        if self.over in ("windows", "items"):
-            within = f"{self.interval} by {self.sample} of {self.text or 'the test text'}{self.best}"
-            return f"{than} on this one calibration draw ({within}; other draws not measured)"
-        if not self.has_interval:
-            return f"{than}{on} (one draw, which gives no interval)"
-        return f"{than}{on} (95{NBSP}%: {self.interval}, {self.sample}{self.best})"
+        return f" {'as' if self.change == 0 else 'than'} {self.reference}{on} ({self.bounds})"
+
+    @property
+    def clause(self) -> str:
+        """The comparison within a sentence that has named its quantity: “equal within 1 %: 0.2 % lower than …”."""
+        lead = f"{self.lead[0].lower()}{self.lead[1:]}: " if self.lead else ""
+        return f"{lead}{self.size}{self.than}"
 
     @property
     def words(self) -> str:
@@ -149,21 +199,16 @@ class Evidence:
         sentence = f"{self.size}{self.beside}"
         return f"{self.lead}: {sentence}" if self.lead else f"{sentence[0].upper()}{sentence[1:]}"
 
+    def columns(self, name: str) -> dict[str, float | None]:
+        """Return the cells of a table: the change under a name, and the ends of its interval."""
+        return {name: self.change, f"{name}_low": measured(self.low), f"{name}_high": measured(self.high)}
+
     def to_json(self) -> EvidenceDocument:
         """Return it with its verdict and words, as REST, studies and summaries have it."""
-        return {
-            "quantity": self.quantity,
-            "change": self.change,
-            "low": measured(self.low),
-            "high": measured(self.high),
-            "over": self.over,
-            "count": self.count,
-            "among": self.among,
-            "reference": self.reference,
-            "text": self.text,
-            "verdict": self.verdict,
-            "words": f"{self.words}.",
-        }
+        words = ("verdict", "lead", "size", "bounds")
+        document: Any = vars(self) | {name: getattr(self, name) for name in words}
+        document |= {"low": measured(self.low), "high": measured(self.high), "words": f"{self.words}."}
+        return cast(EvidenceDocument, {name: document[name] for name in EvidenceDocument.__annotations__})
 
     @property
     def _decimals(self) -> int:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from itertools import product
-from typing import Any, Concatenate, Literal, ParamSpec
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
 from sarqc.errors import NotFound
 from sarqc.quantization.methods import entry_of
 from sarqc.study.document import ArrayRef, Line, Result, Study
+from sarqc.study.evidence import Evidence
 from sarqc.study.paired import (
     Difference,
     geometric_mean,
@@ -41,6 +42,7 @@ BASELINE_POINTS: dict[str, tuple[float, tuple[str, ...]]] = {
     "signround": (0.0, ("sarqc-signround",)),
 }
 P = ParamSpec("P")
+Paired = TypeVar("Paired", bound=Difference)
 IDENTITY_OF = {"sarqc-gbs": "rqc-gbs", "sarqc-gs": "rqc-gs"}
 
 
@@ -66,12 +68,13 @@ class Quality:
     """A whole-model quantity of one line: means and differences."""
 
     mean: np.ndarray  # G M, over draws; of perplexities the geometric one
-    to_baseline: Difference | None  # G M
+    to_baseline: Difference | None  # G M; intervals hold for all λ of a γ at once, see ``simultaneous``
     baseline_mean: float | None
     best: tuple[int | None, ...]  # per γ, the λ position with the best mean
     band: np.ndarray  # G M, a set that holds the truly best λ with probability 95 %, see ``sweet_spots``
     values: np.ndarray = field(repr=False)  # D G M
     items: int | None = None  # number of test items, if these were a sample beside the draws
+    name: Literal["perplexity", "accuracy"] = "perplexity"
 
     @property
     def n_draws(self) -> int:
@@ -81,26 +84,56 @@ class Quality:
     @property
     def ends(self) -> tuple[np.ndarray, np.ndarray] | None:
         """The 95 % intervals of the differences to the baseline, around the means: G M each."""
-        paired = self.to_baseline
+        paired, best = self.to_baseline, self.best_point
         if paired is None:
             return None
-        return self.mean + (paired.low - paired.mean), self.mean + (paired.high - paired.mean)
+        low, high = paired.low.copy(), paired.high.copy()
+        if best is not None:
+            difference = self._difference_at(paired, best)
+            low[best], high[best] = difference.low, difference.high
+        return self.mean + (low - paired.mean), self.mean + (high - paired.mean)
 
-    def best_of(self, gamma: int | None = None) -> Difference | None:
-        """Return the differences to the baseline with intervals that hold for all points at once.
+    def _difference_at(self, paired: Difference, at: tuple[int, int]) -> Difference:
+        """Return the difference at a point: that of the best of several γ holds for the points of all."""
+        among = int(_comparison_counts(paired).sum()) if at == self.best_point else paired.among
+        return paired.chosen_of(among).at(at)
 
-        These judge the best point, which was chosen on the same draws.
+    def evidence(self, at: tuple[int, int], reference: str) -> Evidence | None:
+        """Return the comparison of a point with the baseline; None where either was not measured.
 
-        Args:
-            gamma: Position of a γ, for its M points alone; None for G M.
+        Its interval holds for all λ of its γ at once, and at the best of several γ for the points of all.
         """
-        difference = self.to_baseline
-        if difference is None:
+        paired = self.to_baseline
+        if paired is None or not np.isfinite(paired.mean[at]):
             return None
-        if gamma is not None:
-            difference = difference.at((gamma,))
-        is_baseline = (difference.mean == 0) & (difference.error == 0)  # the same point of the line, exactly
-        return difference.chosen_of(int((np.isfinite(difference.mean) & ~is_baseline).sum()))
+        return self.compare(self._difference_at(paired, at), reference, is_best=self.best[at[0]] == at[1])
+
+    def compare(self, difference: Difference, reference: str, **facts: Any) -> Evidence:
+        """Return a difference without axes as evidence: over the test items too where these were a sample."""
+        if self.items and np.isfinite(difference.error):
+            facts |= {"over": "draws and items"} if difference.draws > 1 else {"over": "items", "count": self.items}
+        return Evidence.of_difference(difference, quantity=self.name, reference=reference, **facts)
+
+    @property
+    def best_point(self) -> tuple[int, int] | None:
+        """Positions of γ and λ with the best mean; None where nothing was measured."""
+        sign = 1 if self.name == "perplexity" else -1
+        points = [(g, m) for g, m in enumerate(self.best) if m is not None]
+        return min(points, key=lambda at: sign * float(self.mean[at]), default=None)
+
+
+def simultaneous(difference: Paired) -> Paired:
+    """Return differences to a baseline (… M) with intervals for all λ of a curve at once, of which any may be
+    chosen."""
+    counts = _comparison_counts(difference)
+    return difference.chosen_of(int(counts.max()))
+
+
+def _comparison_counts(difference: Difference) -> np.ndarray:
+    """Return for each curve (… M) the number of points that are compared with a baseline, which may be one of them."""
+    is_baseline = (difference.mean == 0) & ~(difference.error > 0)
+    counts: np.ndarray = (np.isfinite(difference.mean) & ~is_baseline).sum(axis=-1)
+    return counts
 
 
 @dataclass(frozen=True)
@@ -304,10 +337,10 @@ def _quality(
     difference = baseline_mean = None
     average, compare = (geometric_mean, paired_ratio) if lower else (mean_over_draws, paired_difference)
     if base is not None and theirs is not None and np.isfinite(theirs).any():
-        difference = compare(values, _align(theirs, base.draws, line.draws)[:, None, None])
+        difference = simultaneous(compare(values, _align(theirs, base.draws, line.draws)[:, None, None]))
         baseline_mean = float(average(theirs))
     best, band = sweet_spots(values, lower_is_better=lower)
-    return Quality(average(values), difference, baseline_mean, best, band, values)
+    return Quality(average(values), difference, baseline_mean, best, band, values, name=name)
 
 
 def line_facts(study: Study, *, method: str, bits: int, layer: int | None, with_identity: bool = True) -> LineFacts:
@@ -412,7 +445,7 @@ def _accuracy_quality(study: Study, line: Line, base: BaselinePoint | None) -> Q
     if not shared.any():
         return quality
     difference = paired_items(correct[shared], reference[shared][:, None, None])
-    return replace(quality, to_baseline=difference)
+    return replace(quality, to_baseline=simultaneous(difference))
 
 
 def _below(correct: np.ndarray, other: int) -> Difference:

@@ -11,7 +11,6 @@ Axes: R draws, K candidates, W windows of the test text.
 """
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -26,10 +25,6 @@ class Gains:
     low: np.ndarray  # simultaneous 95 % interval; NaN for less than two draws
     high: np.ndarray
     draws: np.ndarray
-
-    def verdict(self, at: int) -> Literal[-1, 0, 1]:
-        """Return 1 for clearly better, −1 for clearly worse, 0 for not significant."""
-        return 1 if self.low[at] > 0 else -1 if self.high[at] < 0 else 0
 
 
 def gains(values: np.ndarray, reference: np.ndarray, windows: np.ndarray | None = None) -> Gains:
@@ -81,17 +76,3 @@ def _squared_correlations(windows: np.ndarray) -> np.ndarray:
         return np.ones((count, count))
     correlation: np.ndarray = flat @ flat.T / np.outer(size, size)
     return correlation**2
-
-
-def of_one_draw(windows: np.ndarray) -> tuple[float, float, float]:
-    """Return mean and 95 % interval of reference less candidate over the windows (W,) of one draw.
-
-    The interval does not cover other draws. NaN for less than two windows.
-    """
-    from scipy.special import stdtrit
-
-    count, mean = len(windows), float(np.mean(windows)) if len(windows) else float("nan")
-    if count < 2:
-        return mean, float("nan"), float("nan")
-    half = float(stdtrit(count - 1, 1 - ALPHA / 2) * windows.std(ddof=1) / np.sqrt(count))
-    return mean, mean - half, mean + half

@@ -1,11 +1,10 @@
 """Text of a 95 % interval beside a verdict: in words of the engine, on pages, in tables.
 
-The same rule as in assets/js/base/format.js; the golden file tests/golden/format.json is read by both sides' tests.
+Numbers are written as in assets/js/base/format.js; tests of both sides read the golden file tests/golden/format.json.
 """
 
 import math
-
-from sarqc.study.paired import Difference
+from collections.abc import Sequence
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -43,16 +42,11 @@ def limit_text(value: float, decimals: int) -> str:
     return number(value, decimals_of(value, 1) if rounds_to_zero else decimals)
 
 
-def interval_text(low: float, high: float, decimals: int) -> str:
-    """Return an interval as “from −0.1 to 6.4”, or “from −0.1 upwards” without an upper end.
+def limits_text(low: float, high: float, decimals: int) -> str:
+    """Return an interval as “−0.1 to 6.4”, or “−0.1 upwards” without an upper end.
 
     The ratio of few draws may have no upper end.
     """
-    return f"from {limits_text(low, high, decimals)}"
-
-
-def limits_text(low: float, high: float, decimals: int) -> str:
-    """Return an interval in brackets after its name as “−0.1 to 6.4”, or “−0.1 upwards” without an upper end."""
     if math.isinf(high):
         return f"{limit_text(low, decimals)} upwards"
     if math.isinf(low):
@@ -60,17 +54,26 @@ def limits_text(low: float, high: float, decimals: int) -> str:
     return f"{limit_text(low, decimals)} to {limit_text(high, decimals)}"
 
 
-def signed(difference: Difference, decimals: int) -> str:
-    """Return “+3.2 (−0.1 to 6.4)” of a difference without axes, for a table of both signs; 0 has none."""
-    mean, low, high = (float(part) for part in (difference.mean, difference.low, difference.high))
-    sign = "+" if round(mean, decimals) > 0 else ""
-    return sign + span_text(mean, low, high, decimals)
-
-
 def span_text(mean: float, low: float, high: float, decimals: int) -> str:
     """Return “3.2 (−0.1 to 6.4)”, or “3.2” if the interval is not known; beside a drawing, or in a table."""
     text = number(mean, decimals)
     if math.isnan(low) or math.isnan(high):
         return text
-    limits = limits_text if math.isfinite(low) and math.isfinite(high) else interval_text
-    return f"{text} ({limits(low, high, decimals)})"
+    return f"{text} ({limits_text(low, high, decimals)})"
+
+
+def lam_text(value: float) -> str:
+    """Return λ and γ as the axis writes them."""
+    return f"{value:g}".replace("-", "\u2212")
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return “a”, “a and b”, “a, b and c”; empty without any."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def spans_text(spans: Sequence[Sequence[float]]) -> str:
+    """“0.1”, “0.02 to 0.1”, “0 and 0.02 to 0.1”."""
+    return join_names(
+        [lam_text(first) if first == last else f"{lam_text(first)} to {lam_text(last)}" for first, last in spans]
+    )

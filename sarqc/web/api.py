@@ -41,7 +41,7 @@ from sarqc.study.document import Line, Study
 from sarqc.web import streams as sse
 from sarqc.web.access import Access, Days, Holder, Who
 from sarqc.web.admission import admit
-from sarqc.web.draws import draws_of
+from sarqc.web.draws import JoinedDraws
 from sarqc.web.gate import METHODS
 from sarqc.web.listing_api import LARGEST, Document, listing_router
 from sarqc.web.planning import Planning
@@ -273,7 +273,7 @@ def _runs_router(
         exported = [seen(export).to_json() | {"kept": stay(export)} for export in store.exports(run_id)]
         place = queue_place(run, store, access.sees(who)) if run.state is State.QUEUED else None
         more = {"exports": exported, "formats": exports.formats_of(run), "queue": place, "kept": stay(run)}
-        evidence = draws_of(store, run, access.question(who, Question()))
+        evidence = JoinedDraws(store, access.question(who, Question())).of(run)
         waits = run.waits_for_room or (run.state is State.QUEUED and supervisor.full_disk() is not None)
         return seen(run).to_json() | more | {"waits_for_room": waits, "evidence": evidence}
 

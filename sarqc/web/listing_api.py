@@ -17,9 +17,10 @@ from sarqc.jobs.annotations import Annotations, checked_tags
 from sarqc.jobs.listing import Question, log_ratio, perplexity
 from sarqc.jobs.run import Run, RunDocument, iso_time
 from sarqc.jobs.supervisor import Supervisor
-from sarqc.jobs.tuned import against_gptq, tuned
+from sarqc.jobs.tuned import tuned
 from sarqc.recipe import Recipe, method_title, public_name
 from sarqc.web.access import Access, Who
+from sarqc.web.draws import JoinedDraws
 from sarqc.web.responses import ApiRoute, json_body
 from sarqc.web.visitor import Visitor
 
@@ -98,7 +99,9 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         with store.snapshot():
             revision = store.revision()
             runs, total = store.part(question, limit, offset)
-        return json_body(request, {"runs": [seen(run).to_json() for run in runs], "total": total, "revision": revision})
+            joined = JoinedDraws(store, access.question(who, Question()))
+            documents = [seen(run).to_json() | {"evidence": joined.of(run)} for run in runs]
+        return json_body(request, {"runs": documents, "total": total, "revision": revision})
 
     @router.get("/groups")
     def list_groups(
@@ -114,10 +117,11 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         with store.snapshot():
             revision = store.revision()
             groups, total, runs = store.groups(question, by, limit, offset)
+            joined = JoinedDraws(store, access.question(who, Question()))
         documents = [
             {
                 "key": group.key,
-                "run": seen(newest).to_json(),
+                "run": seen(newest).to_json() | {"evidence": joined.of(newest)},
                 "count": group.count,
                 "states": group.states,
                 "varies": list(group.varies),
@@ -148,11 +152,12 @@ def listing_router(supervisor: Supervisor, access: Access) -> APIRouter:
         """Return the list as a file for spreadsheets: settings, protocol and measurements of each run at full
         precision, in English whatever the language of the request."""
         ids, seen = store.ids(access.question(who, question)), access.as_seen(who)
+        joined = JoinedDraws(store, access.question(who, Question()))
 
         def lines() -> Iterator[str]:
             yield HEAD
             for first in range(0, len(ids), PORTION):
-                yield lines_of(map(seen, store.runs(ids[first : first + PORTION])))
+                yield lines_of(map(seen, store.runs(ids[first : first + PORTION])), joined)
 
         headers = {"Content-Disposition": 'attachment; filename="runs.csv"', "Cache-Control": "no-store"}
         return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)
@@ -213,8 +218,9 @@ TUNED = {
     "tuned": "words",
     "tuned_lambda": "lam",
     "tuned_band": "band",
-    "against_gptq_low": "against_gptq_low",
-    "against_gptq_high": "against_gptq_high",
+}
+EVIDENCE = {"against_gptq": "change"} | {
+    f"against_gptq_{part}": part for part in ("low", "high", "over", "count", "among", "text", "verdict")
 }
 _FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")  # with these spreadsheets begin a formula
 
@@ -246,7 +252,6 @@ COLUMNS: dict[str, Column] = {
     "error": lambda run: run.error and run.error["what"],
     "perplexity": lambda run: perplexity(run.summary or {}),
     "log_ratio": lambda run: log_ratio(run.summary or {}),
-    "against_gptq": lambda run: against_gptq(run.summary),
     **{name: _entry_of(lambda run: tuned(run.summary), field) for name, field in TUNED.items()},
     **{name: _entry_of(lambda run: run.summary, name) for name in MEASURED},
     **{f"test_{name}": _entry_of(lambda run: _protocol(run).get("test"), name) for name in TEST},
@@ -267,9 +272,13 @@ def cell(value: Any) -> str | float | int:
     return f"'{text}" if text.startswith(_FORMULAS) else text
 
 
-def lines_of(runs: Iterable[Run]) -> str:
-    """Return the lines of runs, each with its end."""
-    return _lines([cell(value(run)) for value in COLUMNS.values()] for run in runs)
+def lines_of(runs: Iterable[Run], joined: JoinedDraws) -> str:
+    """Return the lines of runs with their comparisons, each with its end."""
+    return _lines(
+        [*(cell(value(run)) for value in COLUMNS.values()), *(cell(against.get(part)) for part in EVIDENCE.values())]
+        for run in runs
+        for against in [dict[str, Any](joined.of(run) or {})]
+    )
 
 
 def _lines(rows: Iterable[Sequence[Any]]) -> str:
@@ -278,4 +287,4 @@ def _lines(rows: Iterable[Sequence[Any]]) -> str:
     return written.getvalue()
 
 
-HEAD = _lines([list(COLUMNS)])
+HEAD = _lines([[*COLUMNS, *EVIDENCE]])

@@ -17,13 +17,15 @@ from sarqc.errors import NotFound, Refused
 from sarqc.figures.compare import LETTERS, Ending, compare_view
 from sarqc.files.stored_archive import archive_parts, archive_size
 from sarqc.jobs.links import DAYS
-from sarqc.jobs.tuned import against_gptq, tuned
+from sarqc.jobs.listing import Question
+from sarqc.jobs.tuned import tuned
 from sarqc.settings import Settings
 from sarqc.study.document import Study, array_files
 from sarqc.study.kept_codes import model_files
 from sarqc.study.library import DamagedStudy, StudySummary, first_study, summary_of
 from sarqc.study.tensors import FILE
 from sarqc.web.access import Access, Days, Who, visitor_of
+from sarqc.web.draws import JoinedDraws
 from sarqc.web.responses import ASK_AGAIN, FOR_EVER_MINE, ApiRoute, UploadRoute, WrittenAnswers, json_body
 from sarqc.web.uploads import CHECKED_AT_ONCE, UNDER_WAY, clear_leftovers, received, store_upload, too_busy, too_large
 from sarqc.web.visitor import Visitor
@@ -194,17 +196,19 @@ def studies_router(settings: Settings, access: Access) -> APIRouter:
         return Response(status_code=204)
 
     @router.get("/compare")
-    def compare(request: Request, ids: str) -> Response:
+    def compare(request: Request, who: Who, ids: str) -> Response:
         """Two or more studies side by side; ``ids`` are separated by commas."""
         names = list(dict.fromkeys(part.strip() for part in ids.split(",") if part.strip()))
         if not 2 <= len(names) <= AT_MOST:
             raise Refused(f"{len(names)} studies can't be compared", "compare", f"Give 2 to {AT_MOST} different ids.")
 
-        def compare_studies(*studies: Study) -> Any:
-            ended = {run.id: Ending(tuned(run.summary), against_gptq(run.summary)) for run in access.store.runs(names)}
+        joined = JoinedDraws(access.store, access.question(who, Question()))
+        ended = {run.id: Ending(tuned(run.summary), joined.of(run)) for run in access.store.runs(names)}
+
+        def compare_studies(*studies: Study, **_: Hashable) -> Any:
             return compare_view(studies, [ended.get(name, Ending()) for name in names])
 
-        return respond(request, names, compare_studies)
+        return respond(request, names, compare_studies, ended=repr(ended))
 
     return router
 

@@ -11,7 +11,6 @@ from scipy import stats
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from sarqc.engine import baseline, measure
-from sarqc.engine.baseline import windows_evidence
 from sarqc.engine.execute import execute
 from sarqc.engine.kept_states import KeptStates, StatesGone
 from sarqc.engine.plan import plan
@@ -22,6 +21,7 @@ from sarqc.files.artefacts import ArtefactStore
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from sarqc.study.evidence import Evidence
 from sarqc.study.paired import Difference
 from tests.engine.running import of_type, run, summary_of
 
@@ -272,7 +272,7 @@ def test_parts_of_states(tmp_path):
 def test_the_difference_in_words(ratio, error, size, interval):
     """Of 12 windows: 2.201 standard errors each way, on the logarithm of the ratio."""
     parts = (np.log(ratio), error, 1 if math.isnan(error) else WINDOWS, WINDOWS - 1)
-    evidence = windows_evidence(Difference(*map(np.asarray, parts)), "a.txt")
+    evidence = Evidence.of_windows(Difference(*map(np.asarray, parts)), quantity="perplexity")
     assert evidence.size.replace("\u00a0", " ") == size
     assert evidence.interval.replace("\u00a0", " ") == interval
     assert evidence.verdict == "unknown"

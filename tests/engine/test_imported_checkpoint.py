@@ -19,6 +19,7 @@ from sarqc.models.hub import NotCached
 from sarqc.recipe import Recipe
 from sarqc.settings import Settings
 from sarqc.study.document import Study
+from sarqc.study.evidence import Evidence
 from sarqc.study.paired import paired_difference
 from tests.engine.running import of_type, reports_of, run, summary_of
 
@@ -224,13 +225,19 @@ def test_the_words_of_a_gain():
     better, worse = before - np.array([0.10, 0.11, 0.10, 0.11]), before + np.array([0.10, 0.11, 0.10, 0.11])
     unclear = before + np.array([0.1, -0.1, 0.1, -0.09])
 
-    def words(after):
-        return gain_words(float(before.mean()), float(after.mean()), paired_difference(after, before))
+    def words(after, before=before):
+        share = paired_difference(after, before).scaled(1 / before.mean())
+        evidence = Evidence.of_windows(share, quantity="KL", reference="the file as found", text="a.txt")
+        return gain_words(float(before.mean()), float(after.mean()), evidence).replace("\u00a0", " ")
 
-    assert words(better).startswith(
-        "The repair lowers KL from the original by 0.105 (0.096 to 0.114), from 0.315 to 0.21 "
+    assert words(better) == (
+        "KL from the original went from 0.315 to 0.21 nats a token, not known yet: 33.3 % lower than the file as "
+        "found on a.txt (95 %: 30.4 to 36.2 %, four windows of one draw)."
     )
-    assert words(worse).startswith("No gain: the repair raises KL")
+    assert words(worse).startswith("No gain: KL from the original went from 0.315 to 0.42 ")
+    assert words(worse).endswith(" Keep the file as it is.")
     assert words(unclear).startswith("No gain: KL from the original went")
-    assert words(unclear).endswith("not a significant change: 0.00 (−0.18 to 0.18).")
-    assert "says nothing about chance" in gain_words(0.3, 0.2, paired_difference(better[:1], before[:1]))
+    assert words(unclear).endswith(
+        "0.8 % higher than the file as found on a.txt (95 %: −56.1 to 57.7 %, four windows of one draw)."
+    )
+    assert "(one draw, no interval)" in words(better[:1], before[:1])

@@ -58,7 +58,7 @@ def test_the_map_of_lambda_and_gamma_shows_the_switched_quality_where_it_has_row
 def test_every_method_is_compared_by_the_shown_quality(study, view):
     figure = view["figures"]["methods_accuracy"]
     titles = [one["text"] for one in figure["layout"]["annotations"]]
-    assert {"Accuracy, higher is better", "Difference, points, 95 %"} <= set(titles)
+    assert {"Accuracy, higher is better", "Difference, points, with 95 % intervals"} <= set(titles)
     assert figure["layout"]["xaxis"]["tickformat"].endswith("%")
     assert "Perplexity, lower is better" in [one["text"] for one in view["figures"]["methods"]["layout"]["annotations"]]
     values = figure["data"][0]

@@ -12,6 +12,7 @@ from sarqc.errors import Refused
 from sarqc.figures.compare import BITS_IN_FULL, LETTERS, Ending, compare_view
 from sarqc.figures.drawing import Figure
 from sarqc.study.document import Study, StudyWriter, copied
+from sarqc.study.evidence import Evidence
 from tests.synthetic_study import write_study
 
 
@@ -121,21 +122,20 @@ def test_a_tuning_run_is_compared_by_what_it_came_to(study):
     lams = list(line.lams)
     tuned: Tuned = {
         "lam": lams[2], "gamma": None, "words": f"{lams[2]:g} found", "band": "0 to 0.1", "best": lams[2],
-        "perplexity": 40.25, "log_ratio": 0.5, "against_gptq": -0.03, "against_gptq_low": -0.05,
-        "against_gptq_high": -0.012,
+        "perplexity": 40.25, "log_ratio": 0.5,
     }  # fmt: skip
     nothing: Tuned = {
         **tuned, "lam": None, "words": "not compared", "band": "", "best": None, "perplexity": None,
-        "against_gptq": None, "against_gptq_low": None, "against_gptq_high": None,
     }  # fmt: skip
+    gain = Evidence("perplexity", -0.03, -0.05, -0.012, "draws", 4).to_json()
     one = study.model_copy(update={"lines": (line,)})
-    view = compare_view([one] * 3, [Ending(tuned, -0.03), Ending(nothing), Ending(None, 0.01)])
+    view = compare_view([one] * 3, [Ending(tuned, gain), Ending(nothing), Ending()])
     said = {row["field"]: row["values"] for row in view["differences"]}
     assert said["lambda"][:2] == [f"{lams[2]:g} found; as good as the best: 0 to 0.1", "not compared"]
     numbers = {row["title"]: row for row in view["numbers"]}
     assert numbers["Perplexity, unseen text"]["values"][:2] == [40.25, None]
     against = numbers["Perplexity against GPTQ 1 %"]
-    assert (against["values"], against["notes"]) == ([-0.03, None, 0.01], ["−5.0 to −1.2\u00a0%", "", ""])
+    assert (against["values"], against["evidence"]) == ([-0.03, None, None], [gain, None, None])
     drift = np.nanmean(study.read(line, "drift")[:, :, 0, 2])
     assert numbers["Weight drift"]["values"][0] == pytest.approx(float(drift), rel=1e-5)
     assert numbers["Weight drift"]["values"][1] is None

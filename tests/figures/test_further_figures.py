@@ -112,8 +112,9 @@ class TestMethods:
             shown = layout_text(figure, position, "var(--quality-ink)")
             assert shown == f"{quality.mean[0, 0]:.1f}"
             if name == "sarqc-gbs-auto":
-                assert differences["x"][position] == pytest.approx(quality.to_baseline.mean[0, 0])
-                ends = quality.to_baseline.low[0, 0], quality.to_baseline.high[0, 0]  # of a single point
+                evidence = quality.evidence((0, 0), "GPTQ 1 %")
+                assert differences["x"][position] == pytest.approx(100 * evidence.change)
+                ends = 100 * evidence.low, 100 * evidence.high
                 bars = [differences["error_x"][name][position] for name in ("arrayminus", "array")]
                 mean = differences["x"][position]
                 assert [mean - bars[0], mean + bars[1]] == pytest.approx(ends, rel=1e-4)
@@ -128,7 +129,7 @@ class TestMethods:
         row = ticks.index("<b>GPTQ + saliency auto</b>")
         stripe = next(shape for shape in figure["layout"]["shapes"] if shape["type"] == "rect")
         assert (stripe["y0"], stripe["y1"]) == (row - 0.5, row + 0.5)
-        assert "3.4 (2.3 to 4.5) lower than GPTQ 1 %" in figure["aria"].replace("\u00a0", " ")
+        assert "% lower than GPTQ 1 % (95 %: " in figure["aria"].replace("\u00a0", " ")
 
     def test_a_baseline_is_an_open_mark_at_zero(self, points):
         figure = lab_view(points, method="gptq", bits=2)["figures"]["hero"]

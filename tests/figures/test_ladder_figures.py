@@ -44,16 +44,16 @@ def said(view: LadderView) -> str:
 
 
 def test_intervals_are_those_of_the_paired_ratios():
-    """Differences against scipy's paired t on the logarithms, in the unit of the rung before."""
+    """Changes against scipy's paired t on the logarithms, as shares of the rung before."""
     view = ladder_view(ladder(CLEAR), RECIPE)
     logs = np.log(np.array(CLEAR))
     for row, before, after in zip(view["table"]["rows"][2:], logs, logs[1:], strict=False):
-        change, start = after - before, math.exp(before.mean())
+        change = after - before
         low, high = stats.t.interval(0.95, 2, change.mean(), stats.sem(change))
-        assert row["perplexity_difference"] == pytest.approx(start * math.expm1(change.mean()))
-        assert row["perplexity_low"] == pytest.approx(start * math.expm1(low))
-        assert row["perplexity_high"] == pytest.approx(start * math.expm1(high))
-        assert row["kl_difference"] == pytest.approx((np.exp(after) - np.exp(before)).mean() / 100)
+        assert row["perplexity_difference"] == pytest.approx(math.expm1(change.mean()))
+        assert row["perplexity_difference_low"] == pytest.approx(math.expm1(low))
+        assert row["perplexity_difference_high"] == pytest.approx(math.expm1(high))
+        assert row["kl_difference"] == pytest.approx(np.exp(after).mean() / np.exp(before).mean() - 1)
 
 
 def test_the_sentence_goes_by_the_intervals():
@@ -73,7 +73,9 @@ def test_one_draw_has_no_intervals_and_says_so():
     )
     assert not any(piece["verdict"] for piece in view["sentence"])
     assert any("One draw has no intervals" in line for line in view["small_print"])
-    assert {column["key"] for column in view["table"]["columns"]}.isdisjoint({"perplexity_low", "kl_low"})
+    assert {column["key"] for column in view["table"]["columns"]}.isdisjoint(
+        {"perplexity_difference_low", "kl_difference_low"}
+    )
     for trace in view["figure"]["data"]:
         assert not any(trace["error_x"]["array"])
 
@@ -83,13 +85,13 @@ def test_a_draw_that_ended_counts_for_the_steps_that_it_reached():
     view = ladder_view(ladder(values), RECIPE)
     rows = {row["step"]: row for row in view["table"]["rows"]}
     assert rows["GPTQ 1 %"]["draws"] == 2
-    assert rows["GPTQ 1 %"]["perplexity_low"] is not None
-    assert rows["+ activation order"]["perplexity_low"] is None
+    assert rows["GPTQ 1 %"]["perplexity_difference_low"] is not None
+    assert rows["+ activation order"]["perplexity_difference_low"] is None
     # Bars stand on each other: every rung is the one before plus its paired difference.
     chain = [row["perplexity"] for row in view["table"]["rows"][1:]]
     changes = [row["perplexity_difference"] for row in view["table"]["rows"][2:]]
-    np.testing.assert_allclose(np.diff(chain), changes)
-    assert changes[1] == pytest.approx(chain[1] * (59.8 / 60 - 1))
+    np.testing.assert_allclose(np.diff(chain) / chain[:-1], changes)
+    assert changes[1] == pytest.approx(59.8 / 60 - 1)
     assert any("The last steps have one draw, the first two draws." in line for line in view["small_print"])
 
 

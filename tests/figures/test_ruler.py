@@ -6,6 +6,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from sarqc.figures.flags import TOOLS
 from sarqc.figures.ruler import read_steps, ruler, tool_rows
@@ -15,8 +16,6 @@ from sarqc.study.document import Study, one_draw
 from sarqc.study.facts import line_facts
 from tests.synthetic_study import shipped
 
-T_975 = {4: 2.776445}  # Student's t by degrees of freedom
-
 
 @pytest.fixture(scope="module")
 def study() -> Study:
@@ -24,15 +23,14 @@ def study() -> Study:
 
 
 def by_hand(study: Study, bits: int, lam: float) -> tuple[float, float, float]:
-    """Change of perplexity from λ = 0.01 to another, with its 95 % interval: by the ratio in each draw."""
+    """Relative change of perplexity from λ = 0.01 to another, with its 95 % interval for all λ at once."""
     line = study.line("rqc-gbs", bits)
     values = study.read(line, "perplexity")
     start, end = ([round(one, 6) for one in line.lams].index(value) for value in (0.01, lam))
     pairs = [(float(row[0][start]), float(row[0][end])) for row in values]
     logs = [math.log(to / of) for of, to in pairs]
-    reach = T_975[len(logs) - 1] * stdev(logs) / math.sqrt(len(logs))
-    level = math.exp(fmean(math.log(of) for of, _ in pairs))
-    low, mean, high = (level * (math.exp(fmean(logs) + shift) - 1) for shift in (-reach, 0.0, reach))
+    reach = stats.t.isf(0.025 / (len(line.lams) - 1), len(logs) - 1) * stdev(logs) / math.sqrt(len(logs))
+    low, mean, high = (math.exp(fmean(logs) + shift) - 1 for shift in (-reach, 0.0, reach))
     return mean, low, high
 
 
@@ -42,18 +40,18 @@ def test_a_step_says_what_the_draws_say(study, method):
     at = steps.lams.index(0.1)
     mean, low, high = by_hand(study, 2, 0.1)
     assert high < 0  # so that the sentence gives the size
-    found = [float(getattr(steps.perplexity, name)[at]) for name in ("mean", "low", "high")]
-    assert found == pytest.approx([mean, low, high], rel=1e-6)
-    size, first, last = (f"{-value:.1f}" for value in (mean, high, low))
+    assert [float(part[at]) for part in steps.changes] == pytest.approx([mean, low, high], rel=1e-6)
+    size, first, last = (f"{-100 * value:.1f}" for value in (mean, high, low))
     text = ruler(line_facts(study, method=method, bits=2, layer=None))["data"][0]["text"][at]
-    assert text.replace("\u00a0", " ") == f"λ = 0.1: {size} less perplexity ({first} to {last})"
+    interval = f"95 %: {first} to {last} %, five draws, one of 9"
+    assert text.replace("\u00a0", " ") == f"λ = 0.1: {size} % lower perplexity than GPTQ’s 0.01 ({interval})"
 
 
 def test_one_draw_claims_no_difference(study):
     facts = line_facts(one_draw(study, study.line("rqc-gbs", 2).draws[0]), method="rqc-gbs", bits=2, layer=None)
     figure = ruler(facts)
-    assert figure["finding"]["values"] == "You already regularise: GPTQ’s damping is λ = 0.01"
-    assert "on one draw" in figure["data"][0]["text"][4]
+    assert figure["finding"]["values"] == "You already regularise; no larger λ is measurably better"
+    assert "(one draw, no interval)" in figure["data"][0]["text"][4]
 
 
 def test_it_is_absent_without_an_identity_line_or_without_a_damping(study):

@@ -81,12 +81,15 @@ def test_what_is_unclear_or_missing_has_no_size(tmp_path):
 
 
 def test_a_best_lambda_without_a_band_is_on_one_draw():
-    lams, none = (0.0, 0.1, 1.0), np.zeros(3, dtype=bool)
-    assert best_lam(lams, None, none, "error") == ""
-    assert best_lam(lams, 1, none, "error").replace("\u00a0", " ") == "Error is lowest at λ = 0.1 on one draw"
-    assert best_lam(lams, 1, ~none, "error") == "No λ stands out in error"
-    apart = np.array([True, False, True])
-    assert best_lam(lams, 0, apart, "error").replace("\u00a0", " ") == "Error is lowest at λ = 0, not clearly"
+    none = np.zeros(3, dtype=bool)
+
+    def said(best, band):
+        return best_lam((0.0, 0.1, 1.0), best, band, "error").replace("\u00a0", " ")
+
+    assert said(None, none) == ""
+    assert said(1, none) == "Error is lowest at λ = 0.1 on one draw"
+    assert said(1, ~none) == "No λ stands out in error"
+    assert said(0, np.array([True, False, True])) == "Error is lowest at λ = 0, not clearly"
 
 
 def test_size_against_quality_counts_the_frontier():

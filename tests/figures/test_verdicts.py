@@ -37,7 +37,8 @@ def judged(text: str) -> int:
             continue
         (low, high) = intervals[-1]
         assert low <= high, said
-        assert (low > 0 or high < 0) == (none is None), said
+        # One draw shows nothing of others, whatever its items or windows say.
+        assert (low > 0 or high < 0) == (none is None) or (none and "of one draw" in said), said
         checked += 1
     return checked
 
@@ -79,7 +80,7 @@ def test_the_ladder(study):
             words = ladder_words(climbed)
             assert "±" not in words["words"]
             for worth in (*words["alone"], *words["last"]):
-                assert worth["clear"] == (worth["low"] > 0 or worth["high"] < 0)
+                assert (worth["verdict"] in ("better", "worse")) == (worth["low"] > 0 or worth["high"] < 0)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-3])

@@ -134,12 +134,15 @@ def test_what_tuning_came_to_is_in_the_list_its_order_and_its_file_alike(client)
             store.move(run_id, State.RUNNING)
             store.move(run_id, State.FINISHED, Finished({"tuning": tuning(lam, lam / 4, verdict)}, 1.0))
     runs = client.get("/api/runs?sort=against_gptq").json()["runs"]
-    assert [run["tuned"]["words"] for run in runs] == ["0.5 found", "equal within 1 %: keep GPTQ 1 %"]
+    assert [run["tuned"]["words"] for run in runs] == ["0.5 found", "keep GPTQ 1 %"]
     rows = list(csv.DictReader(io.StringIO(client.get("/api/runs/csv?sort=against_gptq").text)))
     for run, row in zip(runs, rows, strict=True):
         assert (row["tuned"], row["tuned_band"]) == (run["tuned"]["words"], run["tuned"]["band"])
-        for name in ("perplexity", "log_ratio", "against_gptq", "against_gptq_low", "against_gptq_high"):
+        for name in ("perplexity", "log_ratio"):
             assert float(row[name]) == run["tuned"][name]
+        for name, field in (("", "change"), ("_low", "low"), ("_high", "high"), ("_count", "count")):
+            assert float(row[f"against_gptq{name}"]) == run["evidence"][field]
+        assert (row["against_gptq_over"], row["against_gptq_verdict"]) == ("draws", run["evidence"]["verdict"])
     assert [row["tuned_lambda"] for row in rows] == ["0.5", ""]
     assert [row["recipe_lambda"] for row in rows] == ["", ""]
 

@@ -1,12 +1,14 @@
 """Runs of one recipe on several draws, joined into one comparison."""
 
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from sarqc.jobs.listing import Question
 from sarqc.study.evidence import Evidence
-from sarqc.web.draws import draws_of
+from sarqc.web.draws import JoinedDraws
 from tests.jobs.fake_runs import recipe
 from tests.jobs.test_listing import finished
 
@@ -21,9 +23,9 @@ def measured(store, difference, owner="ann", **changes):
 
 def test_a_single_draw_is_compared_by_its_windows(store):
     run = measured(store, -0.03)
-    assert draws_of(store, run, Question()) == run.summary["baseline"]["evidence"]
+    assert JoinedDraws(store, Question()).of(run) == run.summary["baseline"]["evidence"]
     measured(store, -0.03, seed=5)  # the beginning of the text, which no seed changes
-    assert draws_of(store, run, Question())["over"] == "windows"
+    assert JoinedDraws(store, Question()).of(run)["over"] == "windows"
 
 
 def test_runs_that_differ_in_their_draw_are_one_comparison(store):
@@ -35,13 +37,18 @@ def test_runs_that_differ_in_their_draw_are_one_comparison(store):
     measured(store, 0.5, "bob", seed=9, sampling="random")
     finished(store, recipe(seed=7, sampling="random"))  # without a baseline
     for one in (run, other):
-        joined = draws_of(store, one, Question(of="ann"))
+        joined = JoinedDraws(store, Question(of="ann")).of(one)
         low, high = np.expm1(stats.ttest_1samp([-0.03, *further], 0).confidence_interval())
         assert (joined["over"], joined["count"], joined["verdict"]) == ("draws", 4, "better")
         assert (joined["low"], joined["high"]) == pytest.approx((low, high))
-    assert draws_of(store, run, Question())["count"] == 5
+    assert JoinedDraws(store, Question()).of(run)["count"] == 5
 
 
-def test_older_runs_have_no_evidence(store):
+def test_older_runs_have_no_interval(store):
     older = finished(store, recipe(), baseline={"difference": -0.03, "verdict": -1, "words": "…"})
-    assert draws_of(store, older, Question()) is None
+    evidence = JoinedDraws(store, Question()).of(older)
+    assert (evidence["change"], evidence["low"], evidence["over"]) == (
+        pytest.approx(math.expm1(-0.03)),
+        None,
+        "nothing",
+    )

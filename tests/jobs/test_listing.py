@@ -205,7 +205,7 @@ def tuning(lam: float, better: float, verdict: str) -> dict[str, Any]:
     """The document of a tuning run at its end: one λ of three is the best."""
     unknown = dict.fromkeys(("gamma", "perplexity", "log_ratio", "better", "better_low", "better_high"))
     best = {"gamma": 0.5, "perplexity": 40 + lam, "log_ratio": lam, "better": better, "better_low": better - 0.01,
-            "better_high": better + 0.01}  # fmt: skip
+            "better_high": better + 0.01, "draws": 4}  # fmt: skip
     rows = [
         {"method": "sarqc-gbs", "lambda": lam + 1, "standing": "ruled_out", **unknown},
         {"method": "sarqc-gbs", "lambda": lam, "standing": "best", **best},
@@ -213,7 +213,7 @@ def tuning(lam: float, better: float, verdict: str) -> dict[str, Any]:
     ]
     band = [[lam, lam], [lam + 2, lam + 3]]
     after = {"better": "run", "unknown": "go_on"}.get(verdict, "keep")
-    evidence = {"verdict": verdict}
+    evidence = {"verdict": verdict, "text": "none.txt"}
     return {"rows": rows, "best": 1, "band": band, "next": after, "evidence": evidence, "screened": [42, 42]}
 
 
@@ -378,8 +378,8 @@ def test_filter_order_parts_and_groups_are_those_of_plain_python(tmp_path_factor
     ("verdict", "lam", "words"),
     [
         ("better", 0.5, "0.5 found"),
-        ("equal", None, "equal within 1 %: keep GPTQ 1 %"),
-        ("worse", None, "worse: keep GPTQ 1 %"),
+        ("equal", None, "keep GPTQ 1 %"),
+        ("worse", None, "keep GPTQ 1 %"),
         ("unknown", None, "not known yet"),
     ],
 )
@@ -389,12 +389,12 @@ def test_a_tuning_run_is_listed_with_what_it_came_to(store, verdict, lam, words)
     waiting = store.create(tunes, "ann")
     assert listing.row_of(waiting)["lam"] is None
     run = finished(store, tunes, tuning=tuning(0.5, 0.0625, verdict))
-    row, told = listing.row_of(run), run.to_json()["tuned"]
+    row, told, evidence = listing.row_of(run), run.to_json()["tuned"], run.to_json()["evidence"]
     assert (row["lam"], row["gamma"], row["perplexity"], row["log_ratio"]) == (lam, 0.5, 40.5, 0.5)
     assert row["against_gptq"] == pytest.approx(math.exp(-0.0625) - 1)
     assert (told["lam"], told["words"], told["band"], told["best"]) == (lam, words, "0.5 and 2.5 to 3.5", 0.5)
-    assert told["against_gptq_low"] == pytest.approx(math.exp(-0.0725) - 1)
-    assert told["against_gptq_high"] == pytest.approx(math.exp(-0.0525) - 1)
+    assert (evidence["low"], evidence["high"]) == pytest.approx((math.exp(-0.0725) - 1, math.exp(-0.0525) - 1))
+    assert (evidence["over"], evidence["count"], evidence["text"]) == ("draws", 4, "none.txt")
     assert store.listed(Question("λ=0.5"), 9) == ([run] if verdict == "better" else [])
 
 
@@ -521,3 +521,16 @@ def test_groups_of_three_thousand_are_read_from_an_index(full, by):
         for statement in [one for one in statements if "FROM listed" in one]:
             plan = [row["detail"] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
             assert all("COVERING INDEX" in step for step in plan if "listed" in step), (statement, plan)
+
+
+def test_perplexities_are_sorted_within_one_text(store):
+    """And have no mean over several."""
+    for corpus, value in (("a.txt", 9.0), ("b.txt", 5.0), ("a.txt", 7.0), ("b.txt", 6.0), (None, None)):
+        protocol = {"protocol": {"test": corpus and {"corpus": corpus, "window": 64}}}
+        finished(store, recipe(), perplexity=value, **protocol)
+    found = [run.summary["perplexity"] for run in store.listed(Question(sort="perplexity"), 9)]
+    assert found == [7.0, 9.0, 5.0, 6.0, None]
+    assert [run.summary["perplexity"] for run in store.listed(Question(sort="-perplexity"), 9)] == [6, 5, 9, 7, None]
+    (group, _newest), *_ = store.groups(Question(sort="perplexity"), "seeds", 9)[0]
+    assert "perplexity" not in group.measures
+    assert store.listed(Question(), 9)[1].to_json()["test"] == "b.txt, window 64"

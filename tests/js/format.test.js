@@ -8,13 +8,11 @@ import {
   csv,
   duration,
   format,
-  interval,
   number,
   percent,
   plain,
   significant,
   when,
-  withInterval,
 } from "../../assets/js/base/format.js";
 
 const golden = JSON.parse(readFileSync(new URL("../golden/format.json", import.meta.url), "utf8"));
@@ -24,12 +22,6 @@ test("numbers look as in the sentence", () => {
   for (const [value, text] of golden.perplexity) assert.equal(format(value, "perplexity"), text);
   for (const [value, text] of golden.percent) assert.equal(percent(value, 1), text);
   for (const [value, text] of golden.plain) assert.equal(plain(value), text);
-});
-
-test("an interval shows on which side of 0 its ends are", () => {
-  for (const [low, high, decimals, text] of golden.interval) assert.equal(interval(low, high, decimals), text);
-  for (const [mean, low, high, decimals, text] of golden.with_interval)
-    assert.equal(withInterval(mean, low, high, decimals), text);
 });
 
 test("three digits that mean something, whatever the size", () => {

@@ -23,9 +23,9 @@ const view = (gamma) => {
   ].map((row, i) => ({
     ...row,
     lambda: [0, 0.1, 1][i],
-    perplexity_difference: row.perplexity - 100,
-    perplexity_low: row.perplexity - 106,
-    perplexity_high: row.perplexity - 94,
+    perplexity_difference: row.perplexity / 100 - 1,
+    perplexity_low: row.perplexity / 100 - 1.06,
+    perplexity_high: row.perplexity / 100 - 0.94,
     accuracy_difference: row.accuracy - 0.6,
     accuracy_low: row.accuracy - 0.64,
     accuracy_high: row.accuracy - 0.56,
@@ -60,7 +60,14 @@ const twoViews = () => ({
 });
 const words = (pieces) => pieces.map((piece) => piece.text ?? piece).join("");
 
-const worth = (mean, half) => ({ mean, low: mean - half, high: mean + half, clear: Math.abs(mean) > half });
+const worth = (change, half) => ({
+  change,
+  low: change - half,
+  high: change + half,
+  verdict: Math.abs(change) <= half ? "unknown" : change < 0 ? "better" : "worse",
+  size: `${change} %`,
+  words: `${Math.abs(change) <= half ? "Not known yet: " : ""}${change} % than without it.`,
+});
 const LADDER = {
   steps: ["lambda", "range", "order", "refine"].map((name) => ({ name, title: name })),
   alone: [worth(-3, 0.2), worth(-9, 0.5), worth(-4, 0.5), worth(-1, 0.1)],
@@ -99,8 +106,8 @@ test("a step whose study is being fetched has no facts, and the last says what w
   const worths = knobs.facts({ shown: 1, guess: 3 }, { ...view(null), ladder: LADDER }, given);
   assert.equal(
     words(knobs.answer(worths)),
-    "You said λ = 0.1. Worth most is the range, 9.0 (8.5 to 9.5) in perplexity. λ saves 3.0 (2.8 to 3.2) alone and 0.5 " +
-      "(−0.4 to 1.4), can’t be told from 0 after all the others. After the others the order does harm.",
+    "You said λ = 0.1. Worth most is the range: -9 % than without it. λ alone: -3 % than without it. " +
+      "After all the others: not known yet: -0.5 % than without it. After the others the order does harm.",
   );
   const facts = paper.facts({ shown: 1, guess: 0.3 }, null, given);
   assert.equal(facts.ours, null);

@@ -18,14 +18,14 @@ const MEASURED = {
   perplexity: 137,
   perplexity_float: 61,
   vocabulary: 512,
-  baseline: { difference: Math.log(0.834), evidence: { high: -0.1 } },
 };
-const words = (summary, recipe) => plain(nextStep(summary, recipe).words);
+const BETTER = { verdict: "better", change: -0.166 };
+const words = (summary, recipe, evidence) => plain(nextStep(summary, recipe, evidence).words);
 
 test("what costs far more than λ gives is named, with what to try instead", () => {
   const next = nextStep(MEASURED, RECIPE);
   assert.equal(
-    words(MEASURED, RECIPE),
+    words(MEASURED, RECIPE, BETTER),
     "2 bits symmetric costs 125 % more perplexity than the float model has, far more than the 16.6 % that λ gives: try the asymmetric grid.",
   );
   assert.deepEqual(next.recipe, { ...RECIPE, grid: "asymmetric" });
@@ -48,14 +48,12 @@ test("the grid comes first, then its fit, groups, and bits", () => {
 
 test("nothing is proposed where little is lost, where λ gives as much, or where nothing was measured", () => {
   assert.equal(nextStep({ ...MEASURED, perplexity: 63 }, RECIPE), null);
-  const saved = { difference: Math.log(0.8), evidence: { high: -0.1 } };
-  assert.equal(nextStep({ ...MEASURED, perplexity: 80, baseline: saved }, RECIPE), null);
+  assert.equal(nextStep({ ...MEASURED, perplexity: 80 }, RECIPE, { verdict: "better", change: -0.2 }), null);
   assert.equal(nextStep({ ...MEASURED, perplexity: null }, RECIPE), null);
   assert.equal(nextStep(MEASURED, { ...RECIPE, quantized_checkpoint: "theirs" }), null);
-  const unclear = { difference: Math.log(0.25), evidence: { high: 0.1 } };
-  for (const baseline of [unclear, { difference: 0.01, evidence: { high: 0.02 } }, { difference: null }])
-    assert.match(words({ ...MEASURED, baseline }, RECIPE), /float model has: try/); // no gain is claimed
-  assert.match(words({ ...MEASURED, baseline: null }, RECIPE), /float model has: try the asymmetric grid\.$/);
+  for (const verdict of ["unknown", "equal", "worse"])
+    assert.match(words(MEASURED, RECIPE, { verdict, change: -0.75 }), /float model has: try/); // no gain is claimed
+  assert.match(words(MEASURED, RECIPE, null), /float model has: try the asymmetric grid\.$/);
 });
 
 test("a model that guesses is told so, and nothing is proposed for it", () => {

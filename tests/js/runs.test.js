@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   addressOf,
-  againstGptq,
   chosen,
   comparable,
   count,
@@ -151,7 +150,7 @@ test("two to eight runs with a study can be compared", () => {
 test("runs of other models or test texts say so before they are compared", () => {
   const recipe = (model) => ({ recipe: { ...run("x").recipe, model } });
   const test = (corpus) => ({
-    summary: { protocol: { test: corpus && { corpus, window: 64, predicted_tokens: 512 } } },
+    test: corpus ? `${corpus}, window 64, 512 tokens` : "",
   });
   const of = (...more) =>
     whyNotCompared(after({ type: "picked", runs: more.map((one, i) => run(String(i), one)), isPicked: true }));
@@ -184,14 +183,11 @@ test("many are deleted after one question that says what stays, and the answer s
   );
 });
 
-test("a tuning run has the numbers of its best λ, and others those beside GPTQ 1 %", () => {
-  const tuned = { lam: null, best: 0.1, perplexity: 40, against_gptq: -0.03 };
+test("a tuning run has the perplexity of its best λ", () => {
+  const tuned = { lam: null, best: 0.1, perplexity: 40 };
   const one = run("1", { tuned, summary: { perplexity: null, perplexity_float: 3 } });
-  assert.deepEqual([perplexity(one), againstGptq(one)], [40, -0.03]);
-  const other = run("2", { summary: { perplexity: 9, baseline: { difference: Math.log(0.75), words: "" } } });
-  assert.equal(perplexity(other), 9);
-  assert.ok(Math.abs(againstGptq(other) + 0.25) < 1e-12);
-  assert.equal(againstGptq(run("3", { summary: { baseline: null } })), null);
+  assert.equal(perplexity(one), 40);
+  assert.equal(perplexity(run("2", { summary: { perplexity: 9 } })), 9);
 });
 
 test("a value has as many decimals as its error needs", () => {

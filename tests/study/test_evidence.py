@@ -1,6 +1,7 @@
 """Evidence against scipy, and its verdicts: over draws alone, by the interval alone."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,8 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sarqc.study.evidence import EQUAL, Evidence
-from sarqc.study.gain import gains
-from sarqc.study.paired import paired_difference, paired_ratio
+from sarqc.study.paired import paired_ratio
 
 logs = st.lists(st.floats(-0.3, 0.3), min_size=3, max_size=8).filter(lambda values: np.std(values) > 1e-4)
 
@@ -50,14 +50,21 @@ def test_a_verdict_needs_an_interval_over_draws(over, low, high, quantity, verdi
 
 def test_the_best_of_several_has_the_wider_interval():
     rng = np.random.default_rng(0)
-    reference = rng.normal(4.0, 0.02, 5)
-    values = reference[:, None] - rng.normal(0.02, 0.01, (5, 3))
-    alone = paired_difference(values[:, 0], reference)
-    wide = Evidence.of_gain(gains(values, reference), 0, 3, quantity="perplexity")
-    low, high = np.expm1([float(alone.low), float(alone.high)])
-    assert wide.change == pytest.approx(math.expm1(float(alone.mean)))
-    assert (wide.low <= low, wide.high >= high, wide.among) == (True, True, 3)
-    assert "five draws, best of 3" in wide.words
+    values = np.exp(rng.normal(-0.02, 0.01, 5))
+    alone = paired_ratio(values, np.ones(5))
+    single, best = (Evidence.of_difference(each, quantity="perplexity") for each in (alone, alone.chosen_of(3)))
+    error = stats.sem(np.log(values)) * stats.t.isf(0.025 / 3, 4)
+    assert best.low == pytest.approx(math.expm1(np.log(values).mean() - error))
+    assert (best.low < single.low, best.high > single.high, best.change == single.change) == (True, True, True)
+    assert "five draws, best of 3" in best.words
+    assert "five draws, one of 3" in replace(best, is_best=False).words
+
+
+def test_a_stored_document_is_said_anew():
+    evidence = Evidence("perplexity", -0.03, math.nan, math.nan, "nothing", 1, text="a.txt")
+    stored = evidence.to_json() | {"words": "as a former version said it"}
+    del stored["size"], stored["bounds"], stored["lead"]
+    assert Evidence.of_json(stored).to_json() == evidence.to_json()
 
 
 @pytest.mark.parametrize(
@@ -81,12 +88,11 @@ def test_the_best_of_several_has_the_wider_interval():
         ),
         (
             Evidence("perplexity", -0.032, -0.04, -0.024, "windows", 69, text="a.txt"),
-            "3.2 % lower perplexity than GPTQ 1 % on this one calibration draw "
-            "(2.4 to 4.0 % by 69 windows of a.txt; other draws not measured)",
+            "Not known yet: 3.2 % lower perplexity than GPTQ 1 % on a.txt (95 %: 2.4 to 4.0 %, 69 windows of one draw)",
         ),
         (
             Evidence("perplexity", 0.0, math.nan, math.nan, "nothing", 1),
-            "The same perplexity as GPTQ 1 % (one draw, which gives no interval)",
+            "Not known yet: the same perplexity as GPTQ 1 % (one draw, no interval)",
         ),
     ],
 )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.simulated_races import NOISES, false_claims
-from sarqc.study.gain import gains, of_one_draw
+from sarqc.study.gain import gains
 
 
 @given(st.integers(2, 8), st.integers(1, 6), st.integers(0, 2**32 - 1))
@@ -39,16 +39,10 @@ def test_windows_that_go_together_are_one_degree_of_freedom_and_independent_ones
     np.testing.assert_allclose(half, ratio * (alone.high - alone.mean), rtol=0.01)
 
 
-def test_one_draw_has_no_interval_over_draws_but_one_over_windows():
+def test_one_draw_has_no_interval():
     gain = gains(np.array([[1.0, 2.0]]), np.array([1.5]))
     assert gain.mean.tolist() == [0.5, -0.5]
     assert np.isnan(gain.low).all()
-    assert [gain.verdict(at) for at in (0, 1)] == [0, 0]
-    windows = np.array([0.4, 0.5, 0.6, 0.7])
-    mean, low, high = of_one_draw(windows)
-    low_by_scipy, high_by_scipy = stats.t.interval(0.95, 3, windows.mean(), stats.sem(windows))
-    assert (mean, low, high) == pytest.approx((0.55, low_by_scipy, high_by_scipy))
-    assert math.isnan(of_one_draw(windows[:1])[1])
 
 
 def test_what_was_given_up_early_keeps_its_own_draws():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sarqc.study.facts import Quality
+from sarqc.study.facts import Quality, simultaneous
 from sarqc.study.paired import mean_over_draws, paired_difference, paired_ratio, sweet_spots
 
 STUDIES, BASELINE = 1000, 1
@@ -28,7 +28,7 @@ def made(kind: str, draws: int, lams: int) -> np.ndarray:
 def quality_of(values: np.ndarray) -> Quality:
     """Of studies as if each was a γ, the baseline being their own second λ."""
     best, band = sweet_spots(values)
-    difference = paired_ratio(values, values[..., [BASELINE]])
+    difference = simultaneous(paired_ratio(values, values[..., [BASELINE]]))
     return Quality(mean_over_draws(values), difference, None, best, band, values)
 
 
@@ -38,7 +38,7 @@ def quality_of(values: np.ndarray) -> Quality:
 def test_without_a_difference_at_most_one_claim_in_twenty(kind, draws, lams):
     """That the best is better than the baseline. By the interval of a single comparison it would be more."""
     quality = quality_of(made(kind, draws, lams))
-    assert quality.best_of(0).among == lams - 1
+    assert quality.to_baseline.among == lams - 1
     gains, gains_singly = clear_at_best(quality, lams - 1), clear_at_best(quality, 1)
     assert not (gains & quality.band[:, BASELINE]).any()  # a baseline that is beaten can't be the best
     assert gains.mean() <= 0.025
@@ -95,11 +95,14 @@ def test_the_best_of_several_gammas_is_chosen_of_all_their_points():
     points, baseline = values[..., 1:], values[..., :1]
     of_study = points[:, 0].reshape(5, 2, 6)
     quality = Quality(
-        of_study.mean(axis=0), paired_difference(of_study, baseline[:, 0, :, None]), None, (0, 0),
+        of_study.mean(axis=0), simultaneous(paired_ratio(of_study, baseline[:, 0, :, None])), None, (0, 0),
         np.ones((2, 6), bool), of_study,
     )  # fmt: skip
-    assert quality.best_of().among == 12
-    assert quality.best_of(1).among == 6
+    best = quality.best_point
+    assert quality.evidence(best, "it").among == 12
+    assert quality.evidence((1 - best[0], 0), "it").among == 6
+    ends = quality.ends
+    assert ends[1][best] - ends[0][best] > 0
     every = Quality(mean_over_draws(points), paired_difference(points, baseline), None, *sweet_spots(points), points)
     assert clear_at_best(every, 12).mean() <= 0.025
     assert clear_at_best(every, 1).mean() > 0.05

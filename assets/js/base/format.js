@@ -29,41 +29,6 @@ export function number(value, decimals) {
 export const signed = (text) => (text.startsWith(MINUS) ? text : `+${text}`);
 
 /**
- * An end of an interval. One that would be rounded to 0 has the decimals that show on which side of 0 it is.
- * @param {number} value
- * @param {number} decimals
- */
-function limit(value, decimals) {
-  const roundsToZero = value !== 0 && Number(value.toFixed(decimals)) === 0;
-  return number(value, roundsToZero ? decimalsOf(value, 1) : decimals);
-}
-
-/**
- * A 95 % interval in a sentence: “from −0.1 to 6.4”, or “from −0.1 upwards” where it has no upper end.
- * @param {number} low
- * @param {number | null} high
- * @param {number} decimals
- */
-export const interval = (low, high, decimals) =>
-  high === null ? `from ${limit(low, decimals)} upwards` : `from ${limit(low, decimals)} to ${limit(high, decimals)}`;
-
-/**
- * A number with its 95 % interval, beside a drawing: “3.2 (−0.1 to 6.4)”; the number alone where that is not known,
- * and “from −0.1 upwards” in brackets where it has no upper end.
- * @param {number} mean
- * @param {number | null} low
- * @param {number | null} high
- * @param {number} decimals
- */
-export function withInterval(mean, low, high, decimals) {
-  const value = number(mean, decimals);
-  if (low === null) return value;
-  return high === null
-    ? `${value} (from ${limit(low, decimals)} upwards)`
-    : `${value} (${limit(low, decimals)} to ${limit(high, decimals)})`;
-}
-
-/**
  * λ and γ as the axis writes them: the shortest form, like Python's “g”; a word (“auto”) as it is.
  * @param {number | string} value
  */
@@ -195,6 +160,7 @@ const KINDS = {
   plain,
   perplexity: (value) => number(value, decimalsFor(value)),
   difference: (value) => number(value, Math.max(2, decimalsOf(value, 2))),
+  change: (value) => signed(percent(value, Math.max(1, Math.min(4, decimalsOf(100 * value, 2))))),
   share: (value) => percent(value, 1),
   points: (value) => number(100 * value, 1),
   significant,
@@ -205,7 +171,7 @@ const KINDS = {
 /**
  * A value of a table as text; what was not measured is a dash.
  * @param {any} value
- * @param {string} kind one of perplexity, difference, share, points, significant, flag, plain, text
+ * @param {string} kind one of perplexity, difference, change, share, points, significant, flag, plain, text
  */
 export function format(value, kind) {
   if (value === null || value === undefined) return "–";

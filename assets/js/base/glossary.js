@@ -34,7 +34,7 @@ export const GLOSSARY = {
   ],
   draws: [
     "draws",
-    "Random calibration sets. Each method is measured on the same ones, and differences are taken set by set; “from … to …” is their 95 % interval.",
+    "Random calibration sets. Each method is measured on the same ones, and differences are taken set by set; “95 %: … to …” is the interval of their mean.",
   ],
   band: [
     "best λ in here, 95 % sure",

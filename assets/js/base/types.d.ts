@@ -514,8 +514,8 @@ export interface Column {
 /** Of a ladder what is not drawn: its steps in their order, what each is worth before and after all the others, and a sentence on λ. */
 export interface LadderWords {
   steps: LadderStep[];
-  alone: Worth[];
-  last: Worth[];
+  alone: EvidenceDocument[];
+  last: EvidenceDocument[];
   words: string;
 }
 
@@ -525,12 +525,22 @@ export interface LadderStep {
   title: string;
 }
 
-/** A difference with the ends of its 95 % interval; null where one draw can't say. */
-export interface Worth {
-  mean: number | null;
+/** A comparison with a baseline on the same texts, see `study.evidence`. */
+export interface EvidenceDocument {
+  quantity: "perplexity" | "accuracy" | "KL";
+  change: number;
   low: number | null;
   high: number | null;
-  clear: boolean;
+  over: "draws" | "draws and items" | "windows" | "items" | "nothing";
+  count: number;
+  among: number;
+  reference: string;
+  text: string;
+  verdict: "better" | "worse" | "equal" | "unknown";
+  lead: string;
+  size: string;
+  bounds: string;
+  words: string;
 }
 
 /** A heading and a plain text. */
@@ -573,12 +583,12 @@ export interface RecipeDifference {
   values: unknown[];
 }
 
-/** A quantity at the chosen point of each study; null where it was not measured. */
+/** A quantity at the chosen point of each study; null where it was not measured. Of a quality also its comparisons: with the first study, or with GPTQ 1 % where that is the quantity. */
 export interface ComparedNumber {
   title: string;
   kind: string;
   values: (number | null)[];
-  notes?: string[];
+  evidence?: (EvidenceDocument | null)[];
 }
 
 /** A prompt that all studies went on with: mean KL to the float model's continuation, and the first token that differs; null where none does. */
@@ -666,21 +676,6 @@ export interface TuningTurn {
   leading: number | null;
   left: number[];
   out: number[];
-}
-
-/** A comparison with a baseline on the same texts, see `study.evidence`. */
-export interface EvidenceDocument {
-  quantity: "perplexity" | "accuracy" | "KL";
-  change: number;
-  low: number | null;
-  high: number | null;
-  over: "draws" | "draws and items" | "windows" | "items" | "nothing";
-  count: number;
-  among: number;
-  reference: string;
-  text: string;
-  verdict: "better" | "worse" | "equal" | "unknown";
-  words: string;
 }
 
 /** A mark of the figure and its meaning. */
@@ -868,6 +863,8 @@ export interface Run {
   study_id: string | null;
   summary: Record<string, unknown> | null;
   tuned: Tuned | null;
+  evidence: EvidenceDocument | null;
+  test: string;
   error: ErrorDocument | null;
   revision: number;
   batch: string | null;
@@ -896,9 +893,6 @@ export interface Tuned {
   best: number | null;
   perplexity: number | null;
   log_ratio: number | null;
-  against_gptq: number | null;
-  against_gptq_low: number | null;
-  against_gptq_high: number | null;
 }
 
 /** An error in the parts in which everybody reads it. */

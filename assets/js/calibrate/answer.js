@@ -72,11 +72,6 @@ const score = (name, value, note, testid) =>
         ><span class="score-note">${note}</span></div
       >`;
 
-const VERDICTS = new Map([
-  [-1, "is-better"],
-  [1, "is-worse"],
-]);
-
 const MOODS = { better: "is-better", worse: "is-worse", equal: "is-plain", unknown: "is-plain" };
 
 /**
@@ -99,8 +94,8 @@ function verdict(summary, evidence) {
  */
 function repaired({ repair }) {
   if (!repair) return nothing;
-  const kind = repair.verdict === null ? "protocol" : `verdict ${VERDICTS.get(repair.verdict) ?? ""}`;
-  return html`<p class=${kind.trim()} data-testid="repair">${repair.words}</p><p class="protocol">${repair.layers_words}</p>`;
+  const kind = repair.verdict === null ? "protocol" : "verdict is-plain";
+  return html`<p class=${kind} data-testid="repair">${repair.words}</p><p class="protocol">${repair.layers_words}</p>`;
 }
 
 /**

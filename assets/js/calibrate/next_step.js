@@ -8,7 +8,7 @@ import { METHODS, PAPERS_GRID } from "../base/recipe_contract.js";
 import { USUAL } from "./effort_choice.js";
 import { idleFields } from "./recipe_form.js";
 
-/** @import { Recipe, Summary } from "../base/types.d.ts" */
+/** @import { EvidenceDocument, Recipe, Summary } from "../base/types.d.ts" */
 /** @typedef {Partial<Summary>} Said of a run that may be older than a number */
 /** @typedef {{words: string, recipe: Recipe | null}} NextStep the sentence, and the recipe that it proposes */
 
@@ -39,20 +39,20 @@ export const isRuined = ({ perplexity, perplexity_float: float }) =>
 /**
  * @param {Said} summary
  * @param {Recipe} recipe
+ * @param {EvidenceDocument | null} [evidence] beside GPTQ 1 %
  * @returns {NextStep | null}
  */
-export function nextStep(summary, recipe) {
+export function nextStep(summary, recipe, evidence = null) {
   const untrained = guessing(summary);
   if (untrained) return { words: untrained, recipe: null };
-  const { perplexity, perplexity_float: float, baseline } = summary;
+  const { perplexity, perplexity_float: float } = summary;
   if (recipe.quantized_checkpoint || !perplexity || !float) return null;
   const cost = perplexity / float - 1;
-  const isClear = (baseline?.evidence?.high ?? 1) < 0; // by the windows of this draw
-  const gain = isClear ? -(baseline?.difference ?? 0) : 0; // in ln of perplexity
+  const gain = evidence?.verdict === "better" ? -evidence.change : 0;
   const change = knob(recipe);
-  if (!change || cost < DEAR || Math.log1p(cost) < FAR_MORE * gain) return null;
+  if (!change || cost < DEAR || Math.log1p(cost) < -FAR_MORE * Math.log1p(-gain)) return null;
   const dear = `${change.now} costs ${percent(cost, cost < 0.1 ? 1 : 0)} more perplexity than the float model has`;
-  const far = gain > 0 ? `, far more than the ${percent(-Math.expm1(-gain), 1)} that λ gives` : "";
+  const far = gain > 0 ? `, far more than the ${percent(gain, 1)} that λ gives` : "";
   return { words: `${dear}${far}: try ${change.next}.`, recipe: { ...recipe, ...change.fields } };
 }
 

@@ -362,8 +362,8 @@ function untrained(summary) {
  * @param {Run} run
  * @param {string[]} names of the form's fields
  */
-function proposal(summary, { recipe }, names) {
-  const next = nextStep(summary, recipe);
+function proposal(summary, { recipe, evidence }, names) {
+  const next = nextStep(summary, recipe, evidence);
   return (
     next && { words: next.words, href: next.recipe && calibrateLink(saidBeside(names, valuesOf(names, next.recipe))) }
   );

@@ -4,7 +4,7 @@
  */
 
 import { LADDER_STEPS } from "../base/contract.js";
-import { number, plain, withInterval } from "../base/format.js";
+import { plain } from "../base/format.js";
 import { afterGuess } from "../charts/chart.js";
 import { label, ROLES, s, segment } from "../charts/svg.js";
 import { asking } from "./address.js";
@@ -16,6 +16,7 @@ import { bestOf, viewOf } from "./shipped_study.js";
  * @typedef {import("./types.d.ts").Asking} Settings
  * @typedef {import("./types.d.ts").View} Data
  * @typedef {NonNullable<ReturnType<typeof facts>>} Facts
+ * @typedef {import("../base/types.d.ts").EvidenceDocument} Worth
  */
 
 /** @type {Object<string, {title: string, explained: string}>} */
@@ -60,22 +61,16 @@ export function facts(settings, data) {
     ...asking(settings),
     guess: settings.guess,
     knobs,
-    most: bestOf(knobs.map((knob) => knob.alone.mean)),
+    most: bestOf(knobs.map((knob) => knob.alone.change)),
     draws: data.line.draws.length,
   };
 }
 
-/** @param {import("./types.d.ts").Worth} worth */
-const saved = (worth) => (worth.clear ? size(worth) : `${size(worth)}, can’t be told from 0`);
-
-/** What is saved with its 95 % interval: the change the other way round. @param {import("./types.d.ts").Worth} worth */
-const size = ({ mean, low, high }) => withInterval(-(mean ?? 0), negative(high), negative(low), 1);
-
-/** @param {number | null} value */
-const negative = (value) => (value === null ? null : -value);
+/** A comparison within a sentence. @param {Worth} worth */
+const within = ({ words }) => `${words[0].toLowerCase()}${words.slice(1)}`;
 
 /** What helps alone and harms after the others. @param {Facts["knobs"][0]} knob */
-const turns = ({ alone, last }) => alone.clear && last.clear && (alone.mean ?? 0) < 0 && (last.mean ?? 0) > 0;
+const turns = ({ alone, last }) => alone.verdict === "better" && last.verdict === "worse";
 
 /** @type {import("./types.d.ts").StepModule<Settings, Data, Facts>["answer"]} */
 export function answer({ guess, knobs, most }) {
@@ -83,8 +78,8 @@ export function answer({ guess, knobs, most }) {
   const best = knobs[most];
   return [
     guess === undefined ? "" : guessed(knobs[guess - 1].title),
-    piece("quality", `Worth most is ${best.title}, ${saved(best.alone)} in perplexity.`),
-    ` λ saves ${saved(lam.alone)} alone and ${saved(lam.last)} after all the others.`,
+    piece("quality", `Worth most is ${best.title}: ${within(best.alone)}`),
+    ` λ alone: ${within(lam.alone)} After all the others: ${within(lam.last)}`,
     ...knobs.filter(turns).map(({ title }) => ` After the others ${title} does harm.`),
   ];
 }
@@ -92,8 +87,10 @@ export function answer({ guess, knobs, most }) {
 /** @param {Facts} facts */
 export function aria({ answered, knobs }) {
   if (!answered) return `Four choices of a column solver: ${knobs.map(({ title }) => title).join(", ")}.`;
-  const each = knobs.map(({ title, alone, last }) => `${title} ${saved(alone)} alone, ${saved(last)} after the others`);
-  return `Perplexity saved: ${each.join("; ")}.`;
+  const each = knobs.map(
+    ({ title, alone, last }) => `${title} alone: ${within(alone)} After the others: ${within(last)}`,
+  );
+  return `Perplexity saved. ${each.join(" ")}`;
 }
 
 /** @param {Facts} facts */
@@ -101,21 +98,21 @@ export function table({ answered, knobs }) {
   const columns = [{ key: "knob", title: "Choice", kind: "text" }];
   if (!answered) return { columns, rows: knobs.map(({ title }) => ({ knob: title })) };
   columns.push(
-    { key: "alone", title: "Perplexity, alone", kind: "difference" },
-    { key: "alone_low", title: "95 % from", kind: "difference" },
-    { key: "alone_high", title: "to", kind: "difference" },
-    { key: "last", title: "Perplexity, after the others", kind: "difference" },
-    { key: "last_low", title: "95 % from", kind: "difference" },
-    { key: "last_high", title: "to", kind: "difference" },
+    { key: "alone", title: "Change of perplexity, alone", kind: "change" },
+    { key: "alone_low", title: "95 % from", kind: "change" },
+    { key: "alone_high", title: "to", kind: "change" },
+    { key: "last", title: "Change of perplexity, after the others", kind: "change" },
+    { key: "last_low", title: "95 % from", kind: "change" },
+    { key: "last_high", title: "to", kind: "change" },
   );
   return {
     columns,
     rows: knobs.map(({ title, alone, last }) => ({
       knob: title,
-      alone: alone.mean,
+      alone: alone.change,
       alone_low: alone.low,
       alone_high: alone.high,
-      last: last.mean,
+      last: last.change,
       last_low: last.low,
       last_high: last.high,
     })),
@@ -140,11 +137,8 @@ export function create(stage) {
   };
 }
 
-/**
- * The ends of the 95 % interval of what is saved; the value itself where one draw can't say.
- * @param {import("./types.d.ts").Worth} worth
- */
-const whisker = ({ mean, low, high }) => [-(high ?? mean ?? 0), -(low ?? mean ?? 0)];
+/** The ends of the 95 % interval of what is saved; the value itself where one draw can't say. @param {Worth} worth */
+const whisker = ({ change, low, high }) => [-(high ?? change), -(low ?? change)];
 
 /**
  * A row for each knob: its name, and with the answer two bars, alone and after the others; to the left of 0 what does
@@ -162,16 +156,16 @@ function drawn({ width, height }, { answered, knobs, guess }) {
   const low = lowest - 0.03 * (high - lowest); // the last whisker ends in sight
   const room = box.right - box.left - WORDS;
   const x = (/** @type {number} */ value) => box.left + (room * (value - low)) / (high - low || 1);
-  /** @type {(worth: import("./types.d.ts").Worth, y: number, fill: string) => import("../charts/svg.js").Drawn} */
+  /** @type {(worth: Worth, y: number, fill: string) => import("../charts/svg.js").Drawn} */
   const bar = (worth, y, fill) => {
-    const value = -(worth.mean ?? 0);
+    const value = -worth.change;
     const [least, most] = whisker(worth);
     const [from, to] = [Math.min(x(0), x(value)), Math.max(x(0), x(value))];
     return [
       s("rect", { x: from, y: y - thick / 2, width: Math.max(1, to - from), height: thick, rx: 2, fill }),
       segment(x(least), y, x(most), y, { stroke: "var(--ink)", "stroke-width": 1.5 }),
       [least, most].map((end) => segment(x(end), y - 4, x(end), y + 4, { stroke: "var(--ink)", "stroke-width": 1.5 })),
-      label(Math.max(x(0), x(most)) + 8, y, width > 460 ? size(worth) : number(value, 1), { fill: "var(--ink)" }),
+      label(Math.max(x(0), x(most)) + 8, y, worth.size, { fill: "var(--ink)" }),
     ];
   };
   const rows = knobs.map(({ title, explained, alone, last }, index) => {

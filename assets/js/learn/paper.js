@@ -109,7 +109,7 @@ function oursOf({ identity, saliency }, publishedGamma, bits) {
     /** @type {Object<string, number|null>} */
     perplexities: {
       Float: identity.study.model.perplexity,
-      GPTQ: Number(perplexity) - Number(difference),
+      GPTQ: Number(perplexity) / (1 + Number(difference)),
       "SARQC-GBS (identity)": lowest(identity),
       "SARQC-GBS (saliency)": lowest(saliency),
     },

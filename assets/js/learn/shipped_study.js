@@ -98,7 +98,9 @@ export function endsOf(view, quality, gamma = 0) {
   return values.map((value, i) => {
     const [difference, low, high] = [differences[i], lows[i], highs[i]];
     if (value === null || difference === null || low === null) return null;
-    return [value + low - difference, high === null ? Infinity : value + high - difference];
+    // Of perplexities shares of the baseline's, of accuracies differences.
+    const unit = quality === "perplexity" ? value / (1 + difference) : 1;
+    return [value + unit * (low - difference), high === null ? Infinity : value + unit * (high - difference)];
   });
 }
 

@@ -1,7 +1,7 @@
 /** Nouns of the tour. */
 
 import type { TemplateResult } from "../../vendor/lit-html/lit-html.js";
-import type { KeptCodes } from "../base/types.d.ts";
+import type { EvidenceDocument, KeptCodes } from "../base/types.d.ts";
 import type { Drawn, Size } from "../charts/svg.js";
 import type { Question } from "../lecture/state.js";
 import type { Stage } from "./stage.js";
@@ -105,20 +105,18 @@ export interface View {
     accuracy?: { best: (BestPoint | null)[] };
   };
   table: { columns: NumberTable["columns"]; rows: ViewRow[] };
-  ladder: { steps: { name: string; title: string }[]; alone: Worth[]; last: Worth[]; words: string } | null;
+  ladder: {
+    steps: { name: string; title: string }[];
+    alone: EvidenceDocument[];
+    last: EvidenceDocument[];
+    words: string;
+  } | null;
   arrays: { surface?: ArrayInfo };
 }
 /** The best λ and its comparison with the baseline, which allows for the choice. */
 export interface BestPoint {
   at: number;
   words: string;
-}
-/** What a step of the ladder is worth in perplexity, with its 95 % interval; null where one draw can't say. */
-export interface Worth {
-  mean: number | null;
-  low: number | null;
-  high: number | null;
-  clear: boolean;
 }
 export type ViewRow = { at: [number, number] } & { [key: string]: Cell };
 export interface ArrayInfo {

@@ -4,14 +4,14 @@
  * @module runs/compared_runs
  */
 
-import { decimalsFor, format, number, percent, signed, significant } from "../base/format.js";
+import { format, percent, signed, significant } from "../base/format.js";
 import { html, nothing, render } from "../base/html.js";
 import { table } from "../base/table.js";
 import { methodTitle } from "../calibrate/recipe_form.js";
 import { drawnTable, figureMenu } from "../charts/figure_menu.js";
 import { plot } from "../charts/plot_host.js";
 
-/** @import { ComparedNumber } from "../base/types.d.ts" */
+/** @import { ComparedNumber, EvidenceDocument } from "../base/types.d.ts" */
 /** @import { Comparison } from "./types.d.ts" */
 
 /**
@@ -62,7 +62,7 @@ export async function showComparison(comparison, names) {
         texts: kl.map((value, i) => {
           const at = divergence[i];
           const first = at === null ? "the same words" : `differs from token ${at + 1} on`;
-          return html`${pair(value === null ? "–" : significant(value), more(i, value, kl[0], relative))}<small>${first}</small>`;
+          return html`${pair(value === null ? "–" : significant(value), more(i, value, kl[0]))}<small>${first}</small>`;
         }),
       })),
     ),
@@ -94,41 +94,33 @@ const beside = (heads, rows) =>
   });
 
 /**
- * What a value has more than the first, as its kind is compared: empty where the digits that are shown do not differ.
- * @typedef {(value: number, first: number) => string} Difference
+ * What a value has more than the first: empty where the digits that are shown do not differ.
+ * @param {number} value
+ * @param {number} first
  */
-
-/** @type {Difference} */
 function relative(value, first) {
   if (!first) return signed(significant(value - first));
   const share = value / first - 1;
   return Math.abs(share) < 0.0005 ? "" : signed(percent(share, Math.abs(share) < 0.0995 ? 1 : 0));
 }
 
-/** @type {Difference} */
-function inPoints(value, first) {
-  const points = 100 * (value - first);
-  return Math.abs(points) < 0.05 ? "" : `${signed(number(points, 1))} points`;
+/** @param {ComparedNumber} row */
+const withDifferences = ({ title, kind, values, evidence }) => ({
+  title,
+  texts: values.map((value, i) => (evidence ? compared(value, kind, evidence[i]) : plain(value, kind, i, values[0]))),
+});
+
+/** A quality with its comparison. @param {number | null} value @param {string} kind @param {EvidenceDocument | null} evidence */
+function compared(value, kind, evidence) {
+  const text = kind === "change" ? (evidence?.size ?? "–") : format(value, kind);
+  if (!evidence) return text;
+  const { lead, size, bounds, words } = evidence;
+  const beside = [lead, kind === "change" ? "" : size, bounds].filter(Boolean).join(", ");
+  return html`${kind === "change" ? text : pair(text, nothing)}<small class="beside" title=${words}>${beside}</small>`;
 }
 
-/** @type {Object<string, Difference>} */
-const DIFFERENCES = {
-  perplexity(value, first) {
-    const decimals = Math.min(decimalsFor(first) + 1, decimalsFor(value - first));
-    return Number((value - first).toFixed(decimals)) === 0 ? "" : signed(number(value - first, decimals));
-  },
-  share: inPoints,
-  change: inPoints,
-};
-
-/** @param {ComparedNumber} row */
-const withDifferences = ({ title, kind, values, notes = [] }) => ({
-  title,
-  texts: values.map((value, i) => {
-    const text = value !== null && kind === "change" ? signed(percent(value, 1)) : format(value, kind);
-    return html`${pair(text, more(i, value, values[0], DIFFERENCES[kind] ?? relative))}${notes[i] ? html`<small>${notes[i]}</small>` : nothing}`;
-  }),
-});
+/** @param {number | null} value @param {string} kind @param {number} i @param {number | null} first */
+const plain = (value, kind, i, first) => html`${pair(format(value, kind), more(i, value, first))}`;
 
 /** A value and its difference, each in a column of its own. @param {string} value @param {unknown} difference */
 const pair = (value, difference) => html`<span class="pair"><span>${value}</span>${difference}</span>`;
@@ -138,11 +130,10 @@ const pair = (value, difference) => html`<span class="pair"><span>${value}</span
  * @param {number} place
  * @param {number | null} value
  * @param {number | null} first
- * @param {Difference} write
  */
-const more = (place, value, first, write) => {
+const more = (place, value, first) => {
   if (!place || value === null || first === null) return nothing;
-  const words = value === first ? "equal" : write(value, first) || "nearly equal";
+  const words = value === first ? "equal" : relative(value, first) || "nearly equal";
   return html`<span class="more" title="Against the first">${words}</span>`;
 };
 

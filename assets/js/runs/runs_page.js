@@ -32,6 +32,7 @@ import {
   whyNotCompared,
 } from "./runs_state.js";
 import { runsTable, SORT_WORDS, tagsIn } from "./runs_table.js";
+import { FILTERED } from "./studies_list.js";
 
 /**
  * @import { Answer, Run, RunsState } from "./types.d.ts"
@@ -197,6 +198,7 @@ export async function mount(root) {
   /** @param {RunsState} state */
   function draw(state) {
     if (filter.value !== state.query.filter) filter.value = state.query.filter;
+    document.dispatchEvent(new CustomEvent(FILTERED, { detail: state.query.filter }));
     group.value = state.query.group;
     render(count(state), part("count"));
     const trouble = state.trouble ?? (state.isLost ? offline("Runs go on; this table will catch up.") : null);

@@ -10,7 +10,7 @@ import { mayChange } from "../base/whoami.js";
 import { decimalsOf } from "../calibrate/distances.js";
 import { shortModel } from "../calibrate/recipe_form.js";
 
-/** @import { Answer, Query, Row, Run, RunsAction, RunsState, TestText } from "./types.d.ts" */
+/** @import { Answer, Query, Row, Run, RunsAction, RunsState } from "./types.d.ts" */
 
 export const PAGE = 50; // rows
 export const MOST_PICKED = 200; // as many as the server takes at once
@@ -267,7 +267,7 @@ export function whyNotCompared(state) {
   if (runs.length < 2 || runs.length > MOST_COMPARED) return `Pick two to ${MOST_COMPARED} finished runs`;
   const models = [...new Set(runs.map(({ recipe }) => recipe.model))];
   if (models.length > 1) return `Pick runs of one model: these are of ${among(models.map(shortModel))}`;
-  const tests = [...new Set(runs.flatMap(({ summary }) => testWords(summary?.protocol?.test)))];
+  const tests = [...new Set(runs.flatMap(({ test }) => test || []))];
   if (tests.length > 1) return `Pick runs with one test text: these have ${among(tests)}`;
   return "";
 }
@@ -275,22 +275,14 @@ export function whyNotCompared(state) {
 /** @param {readonly string[]} words */
 const among = (words) => `${words.slice(0, -1).join(", ")} and ${words.at(-1) ?? ""}`;
 
-/** A test text with all that perplexities depend on; nothing where there is none. @param {TestText | null} [test] */
-function testWords(test) {
-  if (!test?.corpus) return [];
-  const { corpus, part, window, begin, predicted_tokens: tokens } = test;
-  return [
-    [
-      corpus,
-      part,
-      window && `window ${grouped(window)}`,
-      begin && `each behind ${begin}`,
-      tokens && `${grouped(tokens)} tokens`,
-    ]
-      .filter(Boolean)
-      .join(", "),
-  ];
-}
+/** Whether perplexities of the list are on several test texts. @param {RunsState} state */
+export const manyTexts = (state) => new Set(shownRuns(state).flatMap(({ test }) => test || [])).size > 1;
+
+/** A run's test text, without its windows and tokens. @param {Run} run */
+export const testName = ({ test, summary }) => {
+  const { corpus, part } = summary?.protocol?.test ?? {};
+  return corpus ? [corpus, part].filter(Boolean).join(", ") : test;
+};
 
 /**
  * What stands before many runs are deleted for good.
@@ -326,16 +318,6 @@ export function outcomeWords(verb, { done, left }) {
  * @param {Run} run
  */
 export const perplexity = ({ summary, tuned }) => (tuned ? tuned.perplexity : (summary?.perplexity ?? null));
-
-/**
- * How much more perplexity a run has than GPTQ 1 % on its own texts, as a share of that.
- * @param {Run} run
- */
-export function againstGptq({ summary, tuned }) {
-  if (tuned) return tuned.against_gptq;
-  const difference = summary?.baseline?.difference ?? null;
-  return difference === null ? null : Math.expm1(difference);
-}
 
 /** Seconds from start to end; null where one is missing. @param {Run} run */
 export const seconds = ({ started, ended }) =>

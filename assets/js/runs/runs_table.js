@@ -4,7 +4,7 @@
  */
 
 import { SIGNS, WRITTEN_AT_MOST } from "../base/contract.js";
-import { bytes, counted, decimalsFor, duration, format, number, percent, signed, when } from "../base/format.js";
+import { bytes, counted, decimalsFor, duration, format, number, when } from "../base/format.js";
 import { html, nothing, repeat } from "../base/html.js";
 import { moreMenu } from "../base/popover.js";
 import { METHODS } from "../base/recipe_contract.js";
@@ -13,7 +13,7 @@ import { stateChip } from "../base/state_chip.js";
 import { table } from "../base/table.js";
 import { mayChange } from "../base/whoami.js";
 import { fittingWords, gridWords, methodTitle, modelWords, shortModel } from "../calibrate/recipe_form.js";
-import { againstGptq, deeds, perplexity, plusMinus, rows, seconds, shownRuns, sortedBy } from "./runs_state.js";
+import { deeds, manyTexts, perplexity, plusMinus, rows, seconds, shownRuns, sortedBy, testName } from "./runs_state.js";
 
 /**
  * @import { Group, Row, Run, RunsAction, RunsState, Spread } from "./types.d.ts"
@@ -176,23 +176,17 @@ function columnsOf(state, dispatch, does, acts) {
       title: "Perplexity",
       sort: "perplexity",
       isNumber: true,
-      run: (run) => {
-        const value = perplexity(run);
-        const whose = run.tuned ? `Of λ = ${String(run.tuned.best)}, mean over its draws` : nothing;
-        if (value === null) return NOTHING;
-        return html`<span data-value=${String(value)} title=${whose}>${format(value, "perplexity")}</span>`;
-      },
+      run: (run) => perplexityCell(state, run),
       group: (group) => over(group, "perplexity", (value) => decimalsFor(value), number),
     },
     {
       key: "against",
       title: "Against GPTQ 1 %",
-      about: "Perplexity more than GPTQ 1 % has on the same texts: negative is better; with its 95 % interval",
+      about: "Perplexity beside that of GPTQ 1 % on the same texts, with the 95 % interval and what it is over",
       sort: "against_gptq",
-      isNumber: true,
       isSpare: true,
       run: againstCell,
-      group: (group) => over(group, "against_gptq", () => 1, share, 100),
+      group: (group) => (group.varies.length ? html`<span class="several">several</span>` : againstCell(group.run)),
     },
     {
       key: "accuracy",
@@ -239,22 +233,27 @@ function columnsOf(state, dispatch, does, acts) {
 
 const share = (/** @type {number} */ value, /** @type {number} */ decimals) => `${number(value, decimals)}\u00a0%`;
 
-/** @param {Run} run */
-function againstCell(run) {
-  const value = againstGptq(run);
+const MOODS = { better: "is-better", worse: "is-worse", equal: nothing, unknown: nothing };
+
+/** The comparison with GPTQ 1 %, with a colour where the draws show it. @param {Run} run */
+function againstCell({ evidence }) {
+  if (!evidence) return NOTHING;
+  const { verdict, lead, size, bounds, words } = evidence;
+  const beside = [lead, bounds].filter(Boolean).join(", ");
+  return html`<span class=${MOODS[verdict]} title=${words}>${size}</span><small class="beside">${beside}</small>`;
+}
+
+/**
+ * A perplexity; where the list has several texts also on which of them.
+ * @param {RunsState} state
+ * @param {Run} run
+ */
+function perplexityCell(state, run) {
+  const value = perplexity(run);
   if (value === null) return NOTHING;
-  const { baseline, tuning } = run.summary ?? {};
-  const evidence = (run.tuned ? tuning : baseline)?.evidence ?? null;
-  const { against_gptq_low: low = null, against_gptq_high: high = null } = run.tuned ?? {
-    against_gptq_low: evidence?.low,
-    against_gptq_high: evidence?.high,
-  };
-  const over = !evidence ? "" : evidence.over === "windows" ? " in one draw" : evidence.text && ` on ${evidence.text}`;
-  const interval =
-    low === null || high === null
-      ? nothing
-      : html`<small class="beside">${number(100 * low, 1)} to ${percent(high, 1)}${over}</small>`;
-  return html`<span title=${evidence?.words ?? baseline?.words ?? nothing}>${signed(percent(value, value < 1 ? 1 : 0))}</span>${interval}`;
+  const whose = run.tuned ? `of λ = ${String(run.tuned.best)}, mean over its draws; ` : "";
+  const text = manyTexts(state) ? html`<small class="beside">${testName(run)}</small>` : nothing;
+  return html`<span data-value=${String(value)} title=${`${whose}on ${run.test}`}>${format(value, "perplexity")}</span>${text}`;
 }
 
 /** What tuning came to, and which λ are as good; or why there is none. @param {Run} run */

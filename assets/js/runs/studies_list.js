@@ -19,8 +19,18 @@ import { shortModel } from "../calibrate/recipe_form.js";
 /** @import { Column } from "../base/table.js" */
 /** @import { DamagedEntry, StudiesAction, StudiesState, StudyEntry } from "./types.d.ts" */
 
+export const FILTERED = "runs filtered"; // event of the document, with the filter of the list of runs
+
 /** @type {StudiesState} */
-export const START = { studies: [], damaged: [], asking: null, sharing: null, isSending: false, trouble: null };
+export const START = {
+  studies: [],
+  damaged: [],
+  filter: "",
+  asking: null,
+  sharing: null,
+  isSending: false,
+  trouble: null,
+};
 
 /**
  * @param {StudiesState} state
@@ -42,6 +52,8 @@ export function reduce(state, action) {
         damaged: state.damaged.filter(({ id }) => id !== action.id),
         sharing: state.sharing === action.id ? null : state.sharing,
       };
+    case "filtered":
+      return { ...state, filter: action.filter };
     case "sharing": // the same again puts it away
       return { ...state, sharing: state.sharing === action.id ? null : action.id };
     case "deletion asked":
@@ -107,8 +119,9 @@ export async function mount(root) {
   }
   const share = canShare ? (/** @type {string} */ id) => dispatch({ type: "sharing", id }) : null;
 
-  /** @param {StudiesState} state */
-  function draw(state) {
+  /** @param {StudiesState} all */
+  function draw(all) {
+    const state = filtered(all);
     card.hidden = !state.studies.length && !state.damaged.length;
     button.disabled = state.isSending;
     button.textContent = state.isSending ? "Sending" : words;
@@ -123,10 +136,34 @@ export async function mount(root) {
     );
   }
 
+  document.addEventListener(FILTERED, (event) => {
+    const { detail } = /** @type {CustomEvent<string>} */ (event);
+    if (detail !== page.state.filter) dispatch({ type: "filtered", filter: detail });
+  });
   button.addEventListener("click", () => file.click());
   file.addEventListener("change", send);
   await attempt(async () => dispatch({ type: "listed", ...(await request("/studies")) }));
   page.draw();
+}
+
+/**
+ * The studies in which every word of the filter begins a word.
+ * @param {StudiesState} state
+ */
+export function filtered(state) {
+  const words = state.filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const has = (/** @type {string[]} */ ...texts) => {
+    const text = ` ${texts
+      .join(" ")
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}.]+/gu, " ")}`;
+    return words.every((word) => text.includes(` ${word}`));
+  };
+  return {
+    ...state,
+    studies: state.studies.filter(({ id, title, model }) => has(id, title, model)),
+    damaged: state.damaged.filter(({ id }) => has(id)),
+  };
 }
 
 /**

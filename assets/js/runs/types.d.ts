@@ -136,6 +136,7 @@ export interface DamagedEntry {
 export interface StudiesState {
   readonly studies: readonly StudyEntry[];
   readonly damaged: readonly DamagedEntry[];
+  readonly filter: string; // of the list of runs
   readonly asking: string | null; // the study whose deletion waits for a second click
   readonly sharing: string | null; // the study whose links are shown
   readonly isSending: boolean;
@@ -145,6 +146,7 @@ export interface StudiesState {
 export type StudiesAction =
   | { type: "listed"; studies: StudyEntry[]; damaged: DamagedEntry[] }
   | { type: "removed"; id: string }
+  | { type: "filtered"; filter: string }
   | { type: "deletion asked"; id: string | null }
   | { type: "sharing"; id: string }
   | { type: "sending"; isSending: boolean }
