@@ -22,7 +22,6 @@ import results_of_knobs
 import results_of_opening
 import results_of_real
 import results_of_scale
-import results_of_shrinkage
 import results_of_spans
 import results_of_tuning
 from make_reference import table
@@ -324,7 +323,6 @@ def page() -> str:
     ]
     for bits in sorted({line.bits for line in explored.lines if line.sizes}):
         parts += [f"### {bits} bits", gap_table(explored, bits)]
-    parts += results_of_shrinkage.parts()
     parts += results_of_knobs.parts()
     parts += results_of_real.parts()
     parts += results_of_engines.parts()

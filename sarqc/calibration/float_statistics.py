@@ -19,7 +19,6 @@ from sarqc.models.walk import BlockWalk
 from sarqc.quantization.layer_statistics import LayerStatistics
 
 SUFFIX = ".statistics"
-_OPTIONAL = ("max_norm", "fourth_moment")  # files of former versions lack them
 
 
 def float_statistics(
@@ -79,9 +78,8 @@ def packed(statistics: Statistics) -> bytes:
         rows, columns = torch.triu_indices(width, width, device=entry.gram.device)
         tensors[f"{number}.gram"] = entry.gram[rows, columns]
         tensors[f"{number}.abs_sum"] = entry.abs_sum
-        for name in _OPTIONAL:
-            if (part := getattr(entry, name)) is not None:
-                tensors[f"{number}.{name}"] = part
+        if entry.max_norm is not None:
+            tensors[f"{number}.max_norm"] = entry.max_norm
         document.append({"paths": paths, "n_tokens": entry.n_tokens})
     tensors["document"] = torch.frombuffer(bytearray(json.dumps(document).encode()), dtype=torch.uint8)
     return safetensors.torch.save({name: tensor.cpu().contiguous() for name, tensor in tensors.items()})
@@ -98,7 +96,7 @@ def unpacked(payload: bytes, device: torch.device) -> Statistics:
     for number, entry in enumerate(json.loads(bytes(tensors.pop("document").numpy()))):
         parts = {
             name: tensors[f"{number}.{name}"].to(device)
-            for name in ("gram", "abs_sum", *_OPTIONAL)
+            for name in ("gram", "abs_sum", "max_norm")
             if f"{number}.{name}" in tensors
         }
         width = len(parts["abs_sum"])
@@ -110,7 +108,6 @@ def unpacked(payload: bytes, device: torch.device) -> Statistics:
         gram = parts["gram"].new_empty(width, width)
         gram[rows, columns] = parts["gram"]
         gram[columns, rows] = parts["gram"]
-        optional = {name: parts.get(name) for name in _OPTIONAL}
-        shared = LayerStatistics(gram, parts["abs_sum"], entry["n_tokens"], **optional)
+        shared = LayerStatistics(gram, parts["abs_sum"], entry["n_tokens"], max_norm=parts.get("max_norm"))
         statistics |= dict.fromkeys(entry["paths"], shared)
     return statistics

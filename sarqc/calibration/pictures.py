@@ -5,7 +5,7 @@ Axes: O out_features, I in_features.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -98,8 +98,6 @@ class LayerNumbers:
     token_norm: np.ndarray  # (), the largest ‖x‖₂ of a token of the calibration and the held-out text
     output_energy: np.ndarray  # (), mean of ‖W x‖² over calibration tokens
     held_out_energy: np.ndarray  # (), the same over held-out tokens, NaN without any
-    shrinkage_oas: np.ndarray = field(default_factory=_UNKNOWN, kw_only=True)  # (), ρ as in ``Shrinkage``, NaN in
-    shrinkage_lw: np.ndarray = field(default_factory=_UNKNOWN, kw_only=True)  # files of former versions
 
 
 @dataclass(frozen=True)
@@ -126,7 +124,7 @@ RELATIVE = ("recon", "held_out", "sar", "drift")
 ALONG_LAMBDA = (*RELATIVE, *SURFACES, "deciles", "group_codes", "group_zero", "group_step")
 
 
-SCALARS = ("weight_norm", "token_norm", "output_energy", "held_out_energy", "shrinkage_oas", "shrinkage_lw")
+SCALARS = ("weight_norm", "token_norm", "output_energy", "held_out_energy")
 CURVE_ARRAYS = (*ALONG_LAMBDA, *SCALARS, "group_place", "group_weight")
 
 
@@ -163,8 +161,6 @@ def numbers_of(
         held_out_energy=_scalar(
             _energy([(r.held_out_loss, r.relative_held_out) for r in reports], held_out.n_tokens if held_out else 0)
         ),
-        shrinkage_oas=_scalar(statistics.shrinkage.oas),
-        shrinkage_lw=_scalar(statistics.shrinkage.ledoit_wolf),
     )
 
 

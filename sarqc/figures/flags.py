@@ -1,5 +1,4 @@
-"""Known settings on the λ axis: the dampings that other tools take by default, λ from shrinkage, and the λ among which
-the paper chooses.
+"""Known settings on the λ axis: the dampings that other tools take by default, and the λ among which the paper chooses.
 
 Under the identity penalty λ *is* the damping of GPTQ, which adds default · mean(diag H) to the diagonal of H, the Gram
 matrix of a layer's inputs, so that defaults of other tools are places on its axis; with their sources they are in
@@ -15,10 +14,9 @@ from typing import Any, NamedTuple
 
 from sarqc.errors import Damaged
 from sarqc.figures.drawing import position
-from sarqc.figures.numbers import baseline_title, computed_lam_text, lam_text, two_digits
+from sarqc.figures.numbers import baseline_title, lam_text
 from sarqc.quantization.methods import METHODS
 from sarqc.study.facts import LineFacts, has_lam, once
-from sarqc.study.shrinkage import ShrinkageLam, shrinkage_lam
 
 AXIS_WIDTH = 270  # pixels, at least; the first and the last λ are half a step from its ends
 TABLE = Path(__file__).with_name("dampings.toml")
@@ -103,8 +101,7 @@ def flags_of(facts: LineFacts) -> list[Flag]:
         return []
     flags: list[Flag] = []
     if entry.make.lam_is_damping:
-        shrinkage = shrinkage_lam(facts)
-        flags += [NO_DAMPING, *DAMPINGS, *([] if shrinkage is None else [_shrinkage_flag(shrinkage)])]
+        flags += [NO_DAMPING, *DAMPINGS]
     elif entry.make.damps:
         flags.append(NO_DAMPING)
     elif facts.baseline is not None and facts.baseline.lam == 0:
@@ -114,17 +111,6 @@ def flags_of(facts: LineFacts) -> list[Flag]:
         flags.append(Flag(lams[0], "this paper", "the λ among which the paper chooses", end=lams[-1]))
     flags.sort(key=lambda flag: flag.lam)
     return [flag for flag in flags if _place(flag, line.lams) is not None]
-
-
-def _shrinkage_flag(shrinkage: ShrinkageLam) -> Flag:
-    """Return the flag of λ from shrinkage, at two digits of it."""
-    words = "λ from shrinkage (OAS), without a sweep: of this layer"
-    if shrinkage.is_median:
-        words = (
-            "λ from shrinkage (OAS), without a sweep: the median over layers, which have "
-            f"{computed_lam_text(shrinkage.low)} to {computed_lam_text(shrinkage.high)}"
-        )
-    return Flag(two_digits(shrinkage.lam), "OAS shrinkage", words, "OAS")
 
 
 def _place(flag: Flag, lams: Sequence[float]) -> float | None:

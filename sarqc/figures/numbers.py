@@ -20,16 +20,6 @@ NBSP = "\u00a0"
 At = tuple[int, int]  # positions of γ and λ on the axes of a line
 
 
-def computed_lam_text(value: float) -> str:
-    """Return a λ that was computed, with two digits: “0.02”, “∞”."""
-    return "∞" if math.isinf(value) else lam_text(two_digits(value))
-
-
-def two_digits(value: float) -> float:
-    """Return a number rounded to two digits."""
-    return float(f"{value:.2g}")
-
-
 def lam_names(line: Line) -> list[str]:
     """Return the λ of a line as its axis and its table write them: “auto” where that chose, “–” where a method has
     none."""

@@ -21,7 +21,6 @@ from sarqc.figures.numbers import (
     At,
     accuracy_text,
     baseline_name,
-    computed_lam_text,
     draws_text,
     lam_text,
     less_or_more,
@@ -35,7 +34,6 @@ from sarqc.study.facts import LineFacts, Quality, Selection, has_lam, once
 from sarqc.study.ladder import METHODS as LADDER_METHODS
 from sarqc.study.ladder import ladder
 from sarqc.study.paired import spans
-from sarqc.study.shrinkage import regret, shrinkage_lam
 
 
 class Piece(TypedDict):
@@ -115,8 +113,6 @@ def small_print(facts: LineFacts, gamma: int, lam: int, quality: QualityName = "
     shown, what saliency adds."""
     at = (gamma, lam)
     lines = [_strength_text(facts.selection), _error_text(facts, at)]
-    if quality == "perplexity":
-        lines.append(_shrinkage_text(facts))
     other_wording = _WORDINGS["accuracy" if quality == "perplexity" else "perplexity"]
     measured, reference = other_wording.quality(facts), other_wording.reference(facts)
     if measured is not None and math.isfinite(measured.mean[at]):
@@ -365,18 +361,3 @@ _WORTH: dict[Verdict, str] = {
     "equal": "adds nothing",
     "unknown": "adds nothing clear",
 }
-
-
-def _shrinkage_text(facts: LineFacts) -> str:
-    """State the cost of λ from shrinkage against the best λ of the line; empty for a single layer, whose λ is not that
-    of the model, and for lines and studies without it."""
-    shrinkage, quality, lams = shrinkage_lam(facts), facts.perplexity, facts.line.lams
-    if shrinkage is None or quality is None or len(lams) < 2 or not shrinkage.is_median:
-        return ""
-    clause = f"λ from shrinkage (OAS, the median over layers), without a sweep, is {computed_lam_text(shrinkage.lam)}"
-    cost, best = regret(facts, shrinkage.lam), quality.best[0]
-    if cost is None or best is None:
-        return "" if best is None else f"{clause}, which lies beyond the measured λ."
-    best_text = f"at the best λ, {lam_text(lams[best])}"
-    evidence = Evidence.of_difference(cost, quantity="perplexity", reference=best_text, is_best=False)
-    return f"{clause}: perplexity {evidence.clause}."

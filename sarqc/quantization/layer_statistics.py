@@ -6,14 +6,12 @@ Axes: N tokens, I in_features.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from sarqc.errors import NumericalError, Refused
-from sarqc.quantization.shrinkage import Shrinkage, shrinkage_of
 
 # Channels from which half a Gram and its mirror image take less time than all of it, on a processor and on a GPU.
 _HALVED_FROM, _HALVED_FROM_ON_GPU = 512, 2048
@@ -33,7 +31,6 @@ class LayerStatistics:
         cross: (I, I), Σ (x_float - x) xᵀ, where x_float are the inputs of the same tokens under the float prefix; None
             without these.
         max_norm: (), the largest ‖x‖₂ of a token, M_X of Theorem 1; None if it was not measured. No solver reads it.
-        fourth_moment: (), Σ ‖x‖₂⁴, for the shrinkage of Ledoit and Wolf; None if it was not summed. No solver reads it.
 
     Raises:
         Refused: If the shapes do not belong to one width I.
@@ -45,7 +42,6 @@ class LayerStatistics:
     n_tokens: int
     cross: Tensor | None = None
     max_norm: Tensor | None = None
-    fourth_moment: Tensor | None = None
 
     def __post_init__(self) -> None:
         width = self.abs_sum.shape[-1] if self.abs_sum.ndim == 1 else -1
@@ -97,17 +93,12 @@ class LayerStatistics:
             )
         _check_crosses(self.cross, other.cross)
         joined: dict[str, Tensor | None] = {}
-        for name, join in (("cross", torch.add), ("max_norm", torch.maximum), ("fourth_moment", torch.add)):
+        for name, join in (("cross", torch.add), ("max_norm", torch.maximum)):
             ours, theirs = getattr(self, name), getattr(other, name)
             joined[name] = None if ours is None or theirs is None else join(ours, theirs)
         return LayerStatistics(
             self.gram + other.gram, self.abs_sum + other.abs_sum, self.n_tokens + other.n_tokens, **joined
         )
-
-    @cached_property
-    def shrinkage(self) -> Shrinkage:
-        """Shrinkage of the second moments towards a multiple of the identity, see ``shrinkage_of``."""
-        return shrinkage_of(self.gram, self.n_tokens, self.fourth_moment)
 
     @property
     def abs_mean(self) -> Tensor:
@@ -140,7 +131,6 @@ class RunningSums:
         self._gram: Tensor | None = None
         self._abs_sum: Tensor | None = None
         self._largest: Tensor | None = None
-        self._fourth: Tensor | None = None
         self._cross: Tensor | None = None
         self._n_tokens = 0
 
@@ -172,7 +162,6 @@ class RunningSums:
             difference = float_inputs.reshape(tokens.shape).to(work) - tokens.to(work)  # (N, I)
             self._cross = _with_cross(self._cross, difference, tokens)
         self._largest = largest if self._largest is None else torch.maximum(self._largest, largest)
-        self._fourth = _added(self._fourth, norms.square().square().sum())
         self._n_tokens += len(tokens)
 
     def total(self) -> LayerStatistics:
@@ -183,7 +172,7 @@ class RunningSums:
         """
         assert self._gram is not None
         assert self._abs_sum is not None
-        return LayerStatistics(self._gram, self._abs_sum, self._n_tokens, self._cross, self._largest, self._fourth)
+        return LayerStatistics(self._gram, self._abs_sum, self._n_tokens, self._cross, self._largest)
 
 
 def _check_crosses(first: Tensor | None, second: Tensor | None) -> None:

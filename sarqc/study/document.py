@@ -33,8 +33,6 @@ the following four rows are of the first draw |
 | weight_norm | draw, layer | ‖W‖_F; Theorem 1 needs this and the next three beside the relative quantities |
 | token_norm | draw, layer | largest ‖x‖₂ of a token of the calibration and the unseen text |
 | output_energy, held_out_energy | draw, layer | mean of ‖W x‖² over the tokens of the calibration and the unseen text |
-| shrinkage_oas, shrinkage_lw | draw, layer | ρ of the calibration tokens, from which λ without a sweep follows; see \
-``sarqc/study/shrinkage.py`` |
 | range_before, range_after | draw, layer | of a model whose residual stream was rotated before: mean over groups of \
 max absolute weight / rms, of the original and of the rotated weight |
 | rounding_before, rounding_after | draw, layer | ‖ΔW‖_F / ‖W‖_F of the same two, rounded to nearest on the line's \
@@ -48,8 +46,8 @@ that of the rotated weights |
 of “auto” on the sequences they were solved on and on those they were judged on; of several α the one judged best |
 | candidate_perplexity | draw, candidate_lambda | on the sequences that judge one λ for the whole model |
 
-Surfaces beside ``surface``, the arrays of the group, ``kl`` and the shrinkages are missing in older
-studies. A line whose survey asked for fewer pictures has one surface, or none and no group either.
+Surfaces beside ``surface``, the arrays of the group, and ``kl`` are missing in older studies. A line whose survey asked
+for fewer pictures has one surface, or none and no group either.
 
 The axis gamma holds values of α (``shift_strength``) or β (``first_order``) where a line's ``second`` says so; the
 first of them is 0, and γ is then the method's own.

@@ -14,7 +14,7 @@ from sarqc import Grid, LayerStatistics, method, quantize_layer
 from sarqc.calibration import pipeline
 from sarqc.calibration.corpora import Text, draw_sequences
 from sarqc.calibration.job import CalibrationJob, Curves, SolvedLayer
-from sarqc.calibration.kept_layers import SUFFIX, KeptLayers, read_layer, write_layer
+from sarqc.calibration.kept_layers import KeptLayers
 from sarqc.calibration.multi_device import MultiDevice
 from sarqc.calibration.pipeline import calibrate
 from sarqc.engine.keys import describe, layer_keys
@@ -140,20 +140,6 @@ def test_equals_a_loop_over_whole_forward_passes(random_llama, tmp_path, name, i
         difference = (loaded.model(tokens).logits - reference.model(tokens).logits).square().mean()
         error = (loaded.model(tokens).logits - original.model(tokens).logits).square().mean()
     assert difference < 0.05 * error
-
-
-def test_a_layer_kept_before_shrinkages_were_is_read(random_llama, tmp_path):
-    layer, store = run(random_llama, tmp_path / "run")[1][0], ArtefactStore(tmp_path / "store")
-    write_layer(store, "a", layer)
-    tensors = safetensors.torch.load(store.read("a", SUFFIX) or b"")
-    former = {name: tensor for name, tensor in tensors.items() if "shrinkage" not in name}
-    assert len(former) == len(tensors) - 2
-    store.write("b", SUFFIX, safetensors.torch.save(former))
-    now, then = (read_layer(store, key, layer.info) for key in ("a", "b"))
-    assert 0 < now.curve.shrinkage_oas < 1
-    assert 0 < now.curve.shrinkage_lw < 1
-    assert np.isnan([then.curve.shrinkage_oas, then.curve.shrinkage_lw]).all()
-    assert then.curve.weight_norm == now.curve.weight_norm
 
 
 @pytest.mark.parametrize("name", SHIFTED)

@@ -30,13 +30,10 @@ def test_dampings_are_flagged_where_lambda_is_a_damping_and_nowhere_else(study):
     assert values == {
         "no damping": "0",
         "GPTQ, llm-compressor": "0.01",
-        "OAS shrinkage": "0.022",
         "GPTQModel": "0.05",
         "NNCF": "0.1",
         "this paper": "0.25–0.75",
     }
-    shrinkage = next(flag for flag in flags_of(identity) if flag.name == "OAS shrinkage")
-    assert shrinkage.words.startswith("λ = 0.022: λ from shrinkage (OAS), without a sweep: the median over layers")
     assert [flag.name for flag in flags_of(saliency)] == ["no damping", "this paper"]
     assert [(flag.name, flag.value) for flag in flags_of(search)] == [("AWQ", "0"), ("this paper", "0.1–1")]
     assert {name for name, entry in METHODS.items() if entry.make.lam_is_damping and "lam" in entry.tunes} == {
@@ -82,6 +79,6 @@ def test_the_figure_its_words_and_its_table_have_every_flag(study):
         assert f"{flag.name} at λ = {flag.value}" in aria[0]
         (row,) = (row for row in flagged if flag.name in row["flag"])
         assert row["lambda"] == flag.lam
-    # 0.25, where the paper's begin, and λ from shrinkage are not points of the line
-    assert len(table["rows"]) == len(view["lams"]) + 2
+    # 0.25, where the paper's begin, is not a point of the line
+    assert len(table["rows"]) == len(view["lams"]) + 1
     assert view["lam_flags"][:4] == ["no damping", "GPTQ, llm-compressor", "", "GPTQModel"]
