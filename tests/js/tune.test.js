@@ -163,7 +163,7 @@ test("without a budget the bar says the share of the planned models, and never g
   assert.ok(done.every((share, at) => at === 0 || share >= done[at - 1]));
   assert.ok(done[0] === 0 && done[2] < 1 / 3 && done[5] < 1 && done[6] === 1);
   assert.deepEqual(each(bars[1], "words"), ["screening, 12 of 42 layers", "then at most 32 models"]);
-  assert.deepEqual(each(bars[5], "words"), ["screening", "comparing, 8 models", "at most 18 more"]);
+  assert.deepEqual(each(bars[5], "words"), ["screening 0:31", "comparing, 8 models", "at most 18 more"]);
 });
 
 test("the clock has minutes and two digits of seconds, and hours where there are any", () => {
