@@ -77,7 +77,8 @@ def whole(
 
 def without_clock(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: without_clock(item) for name, item in value.items() if name not in ("seconds", "from_cache")}
+        own = ("seconds", "from_cache", "reused")
+        return {name: without_clock(item) for name, item in value.items() if name not in own}
     return [without_clock(item) for item in value] if isinstance(value, list | tuple) else value
 
 
