@@ -352,7 +352,7 @@ def _ladder_part(facts: LineFacts) -> list[Piece]:
         return []
     lam, worth = _lam(f"λ = {lam_text(rung.lam)}"), piece(_WORTH[evidence.verdict], "lambda")
     clause = ["After activation order and searched range, ", lam, " (identity) ", worth]
-    return pieces([*clause, f": {evidence.size} (95{NBSP}%: {evidence.interval})."])
+    return pieces([*clause, f": {evidence.size} ({evidence.bounds})."])
 
 
 _WORTH: dict[Verdict, str] = {

@@ -6,6 +6,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from sarqc.errors import Refused
 from sarqc.figures import figure_table, lab_view
@@ -14,7 +15,7 @@ from sarqc.quantization.methods import METHODS
 from sarqc.recipe import method_title
 from sarqc.study.document import Line, Study, StudyWriter, copied
 from sarqc.study.ladder import STEPS, ladder
-from tests.synthetic_study import layers, study_document, write_study
+from tests.synthetic_study import layers, shipped, study_document, write_study
 
 WORTH = {"order": -4.0, "range": -9.0, "refine": -1.5, "lambda": -3.0}
 TOGETHER = 2.0  # what range and λ are worth less in company
@@ -178,3 +179,24 @@ def test_learned_rounding_stands_for_the_others_unless_it_begins_at_their_codes(
         assert climbed is not None
         assert rung_name(climbed.rungs[-1]) == name
         assert climbed.rungs[-1].values["perplexity"] == pytest.approx(value + DRAWS, abs=1e-4)
+
+
+@pytest.mark.parametrize(("name", "method", "bits"), [("smollm2", "sarqc-gbs", 3), ("tiny-llama", "sarqc-gbs", 2)])
+def test_the_lab_ends_with_the_worth_of_lambda_after_the_other_steps(name, method, bits):
+    """Beside Student's t over the logarithms of the ratios of each draw."""
+    study = shipped(name)
+    climbed = ladder(study, bits)
+    at = next(at for at, rung in enumerate(climbed.rungs) if rung.step == "lambda")
+    after, before = (climbed.rungs[place].values["perplexity"] for place in (at, at - 1))
+    ratios = np.log(after / before)
+    half = stats.t.ppf(0.975, len(ratios) - 1) * stats.sem(ratios)
+    mean, low, high = 100 * np.expm1([ratios.mean(), ratios.mean() - half, ratios.mean() + half])
+    assert mean < 0
+    view = lab_view(study, method=method, bits=bits)
+    start = view["start"]
+    words = "".join(one["text"] for one in view["told"]["perplexity"]["sentences"][start["gamma"]][start["lambda"]])
+    worth = "still adds" if high < 0 else "adds nothing clear"
+    ending = f"{worth}: {-mean:.1f} % lower (95 %: {-high:.1f} to {-low:.1f} %, five draws)."
+    assert words.replace("\u00a0", " ").replace("−", "-").endswith(ending), words
+    layer = lab_view(study, method=method, bits=bits, layer=0)["told"]["perplexity"]["sentences"]
+    assert "After activation order" not in str(layer[start["gamma"]][start["lambda"]])
